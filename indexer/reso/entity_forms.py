@@ -118,10 +118,8 @@ class SourceForms:
 
     def own_sets(self) -> list[str]:
         """Return the entities that are read from sets of their own, in the order of the dictionary."""
-        return [name for name in self._dictionary.entities if self._is_own_set(name)]
-
-    def _is_own_set(self, name: str) -> bool:
-        return name in self._offered and self._places.get(name, (OWN_SET, []))[0] == OWN_SET
+        offered = [name for name in self._dictionary.entities if name in self._offered]
+        return [name for name in offered if self._places.get(name, (OWN_SET, []))[0] == OWN_SET]
 
     def given(self) -> set[str]:
         """Return the entities that the source gives in any place."""

@@ -157,7 +157,8 @@ class Replicator:
         if notice := self.comparisons.plan(by_events):
             self.notices.append(notice)
         problems = await self._sync_all(by_events)
-        gaps = [*self.gaps, *empty_gaps(self.source.mirror, self.plan.dialect, self._accepted())]
+        known = {*self.plan.without, *(gap.kind for gap in self.gaps)}  # accepted, or reported already
+        gaps = [*self.gaps, *empty_gaps(self.source.mirror, self.plan.dialect, known)]
         problems += [gap.text for gap in gaps if gap.is_problem]
         if notice := await self.publisher.follow_lives():
             self.notices.append(notice)
@@ -175,10 +176,6 @@ class Replicator:
         summary.missing = [gap.text for gap in gaps]
         summary.problems, summary.keys_checked = problems, self.comparisons.keys_checked
         return RoundResult(summary, self._report())
-
-    def _accepted(self) -> set[str]:
-        """Return the kinds of records whose absence is accepted, or reported already."""
-        return {*self.plan.without, *(gap.kind for gap in self.gaps)}
 
     async def _entities_with_events(self) -> frozenset[str]:
         """Return the entities that have events; the others are followed by timestamps."""

@@ -12,7 +12,6 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import NamedTuple
 
-import msgspec
 import orjson
 
 from mappings.resource import Resource
@@ -150,9 +149,10 @@ class EventPageSource:
     name = EVENT_ENTITY_SET
     position_kinds = (SortKind.LONG,)
 
-    async def start(self, cursor: SkipToken) -> SkipToken:
-        """Start a cursor: a reader without a lower bound never needs deletions from before it started."""
-        return cursor if self.lower_bound else msgspec.structs.replace(cursor, floor_event=self.ledger.end)
+    @property
+    def floor_event(self) -> int:
+        """The last event: a reader without a lower bound never needs deletions from before it started."""
+        return 0 if self.lower_bound else self.ledger.end
 
     async def rows(self, cursor: SkipToken, size: int) -> list[EntityEvent]:
         """Return the next events after the position of a cursor; raise EventsForgotten."""

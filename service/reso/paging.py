@@ -55,8 +55,9 @@ class PageSource(Protocol[RowT]):
     def position_kinds(self) -> tuple[SortKind, ...]:
         """The types of the sort values of a position."""
 
-    async def start(self, cursor: SkipToken) -> SkipToken:
-        """Complete the cursor of a first page; raise ApiError."""
+    @property
+    def floor_event(self) -> int:
+        """The last event when a reader begins with the first one, else 0."""
 
     async def rows(self, cursor: SkipToken, size: int) -> list[RowT]:
         """Return the next rows after the position of a cursor; raise ApiError."""
@@ -115,9 +116,8 @@ async def _resolve_cursor(call: RequestContext, source: PageSource[RowT]) -> Ski
             )
         contents = await open_skip_token(text, call.services.tokens)
         return decode_skip_token(contents, fingerprint, source.position_kinds)
-    cursor = await source.start(
-        SkipToken(fingerprint, effective_page_size(parse_preference(call.headers.get("Prefer", "")), sent[TOP]))
-    )
+    size = effective_page_size(parse_preference(call.headers.get("Prefer", "")), sent[TOP])
+    cursor = SkipToken(fingerprint, size, floor_event=source.floor_event)
     if not sent[SKIP]:
         return cursor
     position = await source.position_after(sent[SKIP])

@@ -12,7 +12,6 @@ from decimal import Decimal
 from functools import cached_property, lru_cache
 from math import isfinite
 from sys import float_info
-from typing import NoReturn
 
 from mappings.values.normalization import alphanumeric_key
 from service.reso.filter.clauses import (
@@ -188,11 +187,7 @@ def _parse_day(text: str) -> int:
     try:
         return _start_of_day(dt.date.fromisoformat(text))
     except ValueError:
-        _refuse_day(text)
-
-
-def _refuse_day(text: str) -> NoReturn:
-    raise UnsupportedComparison(f"is compared with {LiteralType.DATE}; {text[:40]!r} is not valid")
+        raise UnsupportedComparison(f"is compared with {LiteralType.DATE}; {text[:40]!r} is not valid") from None
 
 
 @dataclass(frozen=True)

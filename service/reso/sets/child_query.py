@@ -248,6 +248,7 @@ class ChildPageSource:
     child_set: ChildSet
     records: ChildSelection
     properties: tuple[EntityProperty, ...]
+    floor_event = 0
 
     @property
     def name(self) -> str:
@@ -258,10 +259,6 @@ class ChildPageSource:
     def position_kinds(self) -> tuple[SortKind, ...]:
         """The types of the sort values of a position."""
         return (*self.records.parents.ordering.position_kinds, SortKind.IDENTIFIER)
-
-    async def start(self, cursor: SkipToken) -> SkipToken:
-        """Return the cursor unchanged."""
-        return cursor
 
     async def rows(self, cursor: SkipToken, size: int) -> list[ChildRow]:
         """Return the next rows after the position of a cursor."""

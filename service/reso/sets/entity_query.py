@@ -29,6 +29,7 @@ class EntityPageSource:
     entity_set: EntitySet
     records: EntityRecords
     properties: tuple[EntityProperty, ...]
+    floor_event = 0
 
     @property
     def name(self) -> str:
@@ -39,10 +40,6 @@ class EntityPageSource:
     def position_kinds(self) -> tuple[SortKind, ...]:
         """The types of the sort values of a position."""
         return self.records.ordering.position_kinds
-
-    async def start(self, cursor: SkipToken) -> SkipToken:
-        """Return the cursor unchanged."""
-        return cursor
 
     async def rows(self, cursor: SkipToken, size: int) -> list[EntityRow]:
         """Return the next rows after the position of a cursor."""

@@ -145,10 +145,6 @@ async def _count_known(call: RequestContext, first: Resource, counted_by: str, b
 Decode = Callable[[Resource, bytes], list[EntityHit]]
 
 
-def _decode_to_text(_: Resource, response: bytes) -> list[EntityHit]:
-    return decode_raw_hits(response)
-
-
 class EntityRow(NamedTuple):
     """A record, or the position of one, which has no source."""
 
@@ -176,7 +172,9 @@ class EntityRecords:
 
     async def rows(self, after: Position, size: int, decode: Decode | None = None) -> list[EntityRow]:
         """Return the next rows after a position; `decode` decodes a search response, by default to JSON text."""
-        return await self._merged(partial(self._read, decode or _decode_to_text), after, size)
+        return await self._merged(
+            partial(self._read, decode or (lambda _, response: decode_raw_hits(response))), after, size
+        )
 
     def variant(self, resource: Resource) -> Variant:
         """Return the variant of the records that properties are read from."""

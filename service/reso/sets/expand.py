@@ -50,6 +50,7 @@ class ExpandedPageSource:
     call: RequestContext
     source: EntityPageSource
     expansions: tuple[Expansion, ...]
+    floor_event = 0
 
     @property
     def name(self) -> str:
@@ -60,10 +61,6 @@ class ExpandedPageSource:
     def position_kinds(self) -> tuple[SortKind, ...]:
         """The types of the sort values of a position."""
         return self.source.position_kinds
-
-    async def start(self, cursor: SkipToken) -> SkipToken:
-        """Return the cursor unchanged."""
-        return cursor
 
     async def position_after(self, number: int) -> Position | None:
         """Return the position after the first `number` rows, None if there are fewer."""

@@ -5,7 +5,13 @@ the semantics that they have in the other entity sets.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib.resources import files
@@ -117,7 +123,7 @@ def _lookups(described: Mapping[str, EntitySet]) -> Iterator[StaticRow]:
     """Yield each value of each lookup once: properties of the same name have the same lookup."""
     values: dict[str, dict[str, None]] = {}
     groups: dict[str, set[str]] = {}
-    for declared in _properties(described):
+    for declared in (each for entity_set in described.values() for each in entity_set.properties.values()):
         if declared.lookup:
             values.setdefault(declared.name, {}).update(dict.fromkeys(declared.lookup))
             groups.setdefault(declared.name, set()).update(_groups(declared))
@@ -133,10 +139,6 @@ def _fields(described: Mapping[str, EntitySet]) -> Iterator[StaticRow]:
         for name, declared in entity_set.properties.items():
             row = (f"{resource}!{name}", resource, name, _WORD_START.sub(" ", name), _declared_at())
             yield StaticRow(dict(zip(_FIELD, row, strict=True)), _groups(declared))
-
-
-def _properties(described: Mapping[str, EntitySet]) -> Iterable[EntityProperty]:
-    return (declared for entity_set in described.values() for declared in entity_set.properties.values())
 
 
 def _groups(declared: EntityProperty) -> frozenset[str]:
@@ -230,15 +232,12 @@ class StaticPageSource:
     properties: tuple[EntityProperty, ...]
     is_descending: bool = False
     position_kinds = (SortKind.IDENTIFIER,)
+    floor_event = 0
 
     @property
     def name(self) -> str:
         """The name of the entity set."""
         return self.static_set.name
-
-    async def start(self, cursor: SkipToken) -> SkipToken:
-        """Return the cursor unchanged."""
-        return cursor
 
     async def rows(self, cursor: SkipToken, size: int) -> list[Row]:
         """Return the next rows after the position of a cursor."""
