@@ -43,7 +43,7 @@ from service.reso.sets.entity_query import build_sort_order, matcher_for, select
 from service.reso.sets.entity_rows import EntityRecords, EntityRow, count_distinct
 from service.reso.sets.entity_set import EntityProperty
 from service.search.query import Body, Clause, Selection, match_none, spellings, terms
-from service.search.search_response import sum_of
+from service.search.responses import sum_of
 
 # For the parent of a key: its children may be on either side of the key.
 _OF_PARENT = {ComparisonOperator.GT: ComparisonOperator.GE, ComparisonOperator.LT: ComparisonOperator.LE}

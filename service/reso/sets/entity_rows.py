@@ -15,7 +15,7 @@ from mappings.fields import View
 from mappings.resource import Resource
 from mappings.stored_document import identifier_from_feed_key, split_document_id
 from service.errors import InvalidRequest
-from service.http.payload import JsonBytes
+from service.http.responses import JsonBytes
 from service.records.projection import Variant
 from service.request_context import RequestContext
 from service.reso.filter.clauses import MATCH_NONE
@@ -24,7 +24,7 @@ from service.reso.protocol import FILTER
 from service.reso.sets.entity_encoder import EntityHit, decode_raw_hits
 from service.reso.sets.entity_set import EntityHeader
 from service.search.query import Body, Clause, Selection, scope_clauses, term, terms
-from service.search.search_response import parse_hits, total_hits
+from service.search.responses import parse_hits, total_hits
 
 DocValuesT = TypeVar("DocValuesT", bound=NamedTuple)
 
