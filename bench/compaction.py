@@ -17,12 +17,12 @@ from typing import Any
 
 from elasticsearch import AsyncElasticsearch
 
+import indexer.maintenance.compaction as cluster_load
 from bench.company_rebuild import Installation, small_listing
 from bench.paired import processor_seconds
 from cluster.connection import ConnectionSettings, connect
 from embedded import EmbeddedCluster, NodeOptions
 from indexer import IndexerContext, IndexerSettings, compact, open_source, update
-from indexer.maintenance import cluster_load
 from mappings import LISTING
 from service.scope import Scope
 from service.search.query import Selection, walk_body

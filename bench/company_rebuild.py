@@ -20,7 +20,7 @@ import orjson
 from cluster.connection import ConnectionSettings, connect
 from embedded import EmbeddedCluster, NodeOptions
 from indexer import IndexerContext, IndexerSettings, reindex
-from indexer.source.folder_source import FolderSource
+from indexer.source.opener import FolderSource
 from mappings import COMPANY, LISTING
 from sample import write_source
 

@@ -20,7 +20,7 @@ from indexer import IndexerSettings, open_source, reindex
 from sample import write_source
 
 _LEFT_OUT = 20
-_GATE = ("indexer.build.swap_gate.find_removals", "indexer.build.rebuild.check_references")
+_GATE = ("indexer.generations.gates.find_removals", "indexer.rebuild.check_references")
 
 
 @dataclass

@@ -28,10 +28,10 @@ from bench.commands import MeasuredCommand
 from cluster.connection import ConnectionSettings, connect
 from embedded import EmbeddedCluster, NodeOptions
 from indexer import IndexerSettings
+from indexer.bulk import BULK_HEADERS
 from indexer.documents import companies
 from indexer.documents.line_parser import ChunkReader, LineParser
-from indexer.indices.bulk import BULK_HEADERS
-from indexer.source.folder_source import FolderSource
+from indexer.source.opener import FolderSource
 from mappings import COMPANY, LISTING
 from mappings.index_body import index_body
 from sample import write_source

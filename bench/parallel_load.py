@@ -33,15 +33,12 @@ from bench.load import reading_rate
 from cluster.connection import ConnectionSettings, connect
 from embedded import EmbeddedCluster, NodeOptions
 from indexer import FolderSource, IndexerContext, IndexerSettings, ResourceReport
-from indexer.build.build_checkpoint import BuildCheckpoint, BuildProgress
-from indexer.build.build_job import BuildJob
-from indexer.build.line_load import load_lines
-from indexer.build.loader import CandidateLoader
-from indexer.build.parallel.loader_pool import LoaderPool
-from indexer.build.swap_gate import DocumentSample
+from indexer.bulk import AdaptiveLimit, BulkOptions, BulkSender
 from indexer.documents.companies import companies_from_source
-from indexer.indices.adaptive_limit import AdaptiveLimit
-from indexer.indices.bulk import BulkOptions, BulkSender
+from indexer.generations.checkpoint import BuildCheckpoint, BuildJob, BuildProgress
+from indexer.generations.gates import DocumentSample
+from indexer.load.loader import CandidateLoader, load_lines
+from indexer.load.processes import LoaderPool
 from indexer.reporting.dead_letters import DeadLetters
 from indexer.reporting.report import ignore_progress
 from mappings import LISTING

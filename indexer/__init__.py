@@ -1,21 +1,18 @@
 """The indexer: full rebuilds and incremental updates of the served indices, and their maintenance."""
 
-from indexer.build.dry_run import dry_run
-from indexer.build.rebuild import reindex
-from indexer.context import IndexerContext
+from indexer.changes.new_lives import ClockRepair, begin_new_lives, repair_clock
 from indexer.errors import ClockError, ElasticsearchError, IndexerError, LockedError, RefusedError, SourceError
-from indexer.maintenance.clock_repair import ClockRepair, repair_clock
+from indexer.inspection import dry_run
 from indexer.maintenance.compaction import Compaction, CompactionOutcome, CompactionProgress, compact
 from indexer.maintenance.pruning import Pruned, prunable, prune
-from indexer.maintenance.restored import begin_new_lives
-from indexer.maintenance.rollback import rollback, rollback_target
 from indexer.maintenance.status import ResourceStatus, status
+from indexer.rebuild import reindex
 from indexer.reporting.report import OnProgress, ResourceReport, RunStage, RunSummary
-from indexer.settings import IndexerSettings
-from indexer.source.folder_source import FolderSource
+from indexer.rollback import rollback, rollback_target
+from indexer.settings import IndexerContext, IndexerSettings
 from indexer.source.lines import ChangeStream, LineStream, RejectedLine, Source, SourceLine
-from indexer.source.opener import open_source
-from indexer.updates.update_run import update
+from indexer.source.opener import FolderSource, open_source
+from indexer.update import update
 
 __all__ = [
     "ChangeStream",

@@ -12,7 +12,7 @@ from rich.filesize import decimal
 
 from cluster.connection import ConnectionSettings
 from cluster.token_keys import TOKEN_KEYS_ID
-from indexer.indices.preflight import FloodStage, holds_indices
+from indexer.generations.preflight import FloodStage, holds_indices
 from service.feed.token import read_token_sealer
 from service.health.checks import (
     CLUSTER_HEALTH_PATH,

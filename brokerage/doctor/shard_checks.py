@@ -14,7 +14,7 @@ from cluster.shard_placement import (
     read_copies,
     zones_of,
 )
-from indexer.shard_settings import SHARDS_SETTING, SIZE_SETTING
+from indexer.settings import SHARDS_SETTING, SIZE_SETTING
 from service.errors import ApiError
 from service.health.checks import Finding, FindingState, StatusReader, get_within_timeout, missing_privilege, run_check
 

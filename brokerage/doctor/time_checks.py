@@ -12,7 +12,7 @@ from cluster.connection import ConnectionSettings
 from cluster.control_index import Mark
 from cluster.settings import load_settings
 from indexer.clock import is_ahead, version_microseconds
-from indexer.indices.lifecycle import future_query
+from indexer.generations.lifecycle import future_query
 from indexer.settings import IndexerSettings
 from mappings import RESOURCES
 from service.health.checks import Finding, FindingState

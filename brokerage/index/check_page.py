@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from html import escape
 
 from brokerage.index.check_tables import field_range, headline, identifier_sentences
-from indexer.inspection.source_check import ResourceCheck, SourceCheck
+from indexer.inspection import ResourceCheck, SourceCheck
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem; padding: 0 1rem; }

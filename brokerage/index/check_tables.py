@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 from rich.table import Table
 
-from indexer.inspection.field_statistics import FieldSummary
-from indexer.inspection.source_check import ResourceCheck, SourceCheck
-from indexer.reporting.fault_tally import FaultKind
+from indexer.inspection import FieldSummary, ResourceCheck, SourceCheck
+from indexer.reporting.report import FaultKind
 
 _MAX_KINDS_SHOWN = 20
 _MAX_SHOWN_CHARACTERS = 40

@@ -23,7 +23,7 @@ from brokerage.index.index_runner import (
 from brokerage.output import echo
 from brokerage_feed.signals import exit_on_signal
 from cluster.settings import load_settings
-from indexer.inspection.source_check import SourceCheck, check_source
+from indexer.inspection import SourceCheck, check_source
 
 
 @click.command(

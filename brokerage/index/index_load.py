@@ -26,12 +26,9 @@ from brokerage.index.index_runner import (
 )
 from brokerage_feed.signals import exit_on_signal
 from cluster.settings import load_settings
-from indexer.documents.companies import Companies, companies_from_index, companies_from_source
-from indexer.documents.coverage import CoverageRequest
-from indexer.reporting.displays import progress_display
-from indexer.reporting.fault_tally import FaultTally, fault_lines
-from indexer.reporting.report import RunStage
-from indexer.reporting.summary_lines import kept_line, problem_lines
+from indexer.documents.companies import Companies, CoverageRequest, companies_from_index, companies_from_source
+from indexer.reporting.displays import kept_line, problem_lines, progress_display
+from indexer.reporting.report import FaultTally, RunStage, fault_lines
 from mappings import COMPANY, RESOURCES, Resource
 
 # Printed by a dry run. The dead-letter file of a real run has every fault.

@@ -18,9 +18,8 @@ from brokerage.index.index_runner import (
 from brokerage.output import echo
 from brokerage_feed.signals import exit_on_signal
 from cluster.safe_console import SafeConsole
-from indexer.drafting.column_names import Confidence
-from indexer.drafting.map_draft import MapDraft, draft_map
-from indexer.drafting.table_draft import TableDraft
+from indexer.drafting.columns import Confidence
+from indexer.drafting.map_draft import MapDraft, TableDraft, draft_map
 
 _MAX_EXAMPLE_CHARACTERS = 40
 _PIPE_WIDTH = 1000

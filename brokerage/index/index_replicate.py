@@ -17,8 +17,7 @@ from brokerage.index.index_probe import probe_and_exit
 from brokerage.index.index_runner import JSON_OPTION, exit_on_indexer_error, run_on_cluster
 from brokerage_feed.signals import exit_on_signal
 from cluster.settings import load_settings
-from indexer.reporting.displays import Display, progress_display
-from indexer.reporting.summary_lines import failure_lines
+from indexer.reporting.displays import Display, failure_lines, progress_display
 from indexer.reso.entity_forms import DELETIONS, LISTINGS, WITHOUT
 from indexer.reso.replication import RoundResult, open_replication
 from indexer.reso.settings import ResoSettings

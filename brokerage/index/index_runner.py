@@ -14,7 +14,7 @@ from brokerage.output import echo
 from brokerage_feed.signals import cancel_on_signal, exit_on_signal
 from cluster.connection import ConnectionSettings, connect
 from cluster.settings import load_settings
-from indexer.documents.coverage import CoverageRequest
+from indexer.documents.companies import CoverageRequest
 from indexer.source.tables.table_source import TableSource
 from mappings import RESOURCES, Resource
 

@@ -22,9 +22,13 @@ from brokerage.index.index_runner import (
 )
 from brokerage.output import echo
 from indexer.clock import version_time
-from indexer.documents.coverage import BY_SOURCE, CoverageRequest
-from indexer.verify.findings import RecordDifference, VerificationResult
-from indexer.verify.verification import verify_against_generation, verify_against_source
+from indexer.documents.companies import BY_SOURCE, CoverageRequest
+from indexer.verify.verification import (
+    RecordDifference,
+    VerificationResult,
+    verify_against_generation,
+    verify_against_source,
+)
 from mappings import Resource
 
 _MAX_RECORDS_SHOWN = 20

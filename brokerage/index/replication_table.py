@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from rich.table import Table
 from rich.text import Text
 
-from indexer.control.replications import ReplicationStatus
+from indexer.control import ReplicationStatus
 
 _COLUMNS = ("Company", "Followed by", "At, UTC", "Behind", "Keys checked", "Records", "Due")
 

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from cluster.index_wear import wear_sentence
 from indexer import ResourceStatus
-from indexer.build.build_checkpoint import BuildProgress
+from indexer.generations.checkpoint import BuildProgress
 
 _SERVED = ("Resource", "Live", "Kept", "Records", "Deleted", "Shards", "Size", "Worn", "Segments", "Mapping")
 _LAST_RUN = ("Resource", "Watermark, UTC", "Last run", "At, UTC", "Behind", "Read", "Bad")

@@ -6,17 +6,24 @@ from typing import NamedTuple
 import msgspec
 from msgspec import structs
 
-from indexer.changes.change_kind import is_outdated
-from indexer.changes.document_copies import copy_write, requeue_for_stamp, restamped_write, write_all, write_over
-from indexer.changes.moves import StoredState, rebuild_moves, redirect_moves
-from indexer.changes.stamps import PENDING, PENDING_SUPERSEDED
+from indexer.bulk import BulkSender
+from indexer.changes.rewrites import (
+    StoredState,
+    copy_write,
+    rebuild_moves,
+    redirect_moves,
+    requeue_for_stamp,
+    restamped_write,
+    write_all,
+    write_over,
+)
+from indexer.changes.stamps import PENDING, PENDING_SUPERSEDED, is_outdated
 from indexer.changes.write_session import WriteSession
 from indexer.clock import UNDATED, first_future_version
-from indexer.context import IndexerContext
-from indexer.documents.coverage import ALL_COMPANIES, Coverage
-from indexer.indices.bulk import BulkSender
-from indexer.indices.scan import IndexRow, StoredDocument, look_up_rows, scan_documents, scan_rows
-from indexer.indices.seq_nos import shard_numbers
+from indexer.documents.companies import ALL_COMPANIES, Coverage
+from indexer.generations.lifecycle import shard_numbers
+from indexer.scan import IndexRow, StoredDocument, look_up_rows, scan_documents, scan_rows
+from indexer.settings import IndexerContext
 from mappings import Resource
 from mappings.stored_document import is_move
 

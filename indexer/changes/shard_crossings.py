@@ -1,21 +1,21 @@
 """Records of the live generation that change their shard, because their feed key does (`mappings.shards.visibility`).
 
 The new copy is written first, then the copy that it leaves is marked. A run that is killed in between leaves two copies
-of which neither is marked; the next session marks the older one before it publishes anything.
+of which neither is marked; the next session marks the older one before it publishes anything. Once no reader needs it,
+pruning deletes the copy that was left.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from indexer.changes.document_copies import write_all
+from indexer.bulk import BulkSender, BulkWrite
+from indexer.changes.rewrites import write_all
 from indexer.clock import now_milliseconds
-from indexer.context import IndexerContext
-from indexer.indices.bulk import BulkSender, BulkWrite
-from indexer.indices.scan import copies_of, scan_documents
-from indexer.indices.search_hits import StoredDocument
+from indexer.scan import IndexRow, StoredDocument, copies_of, look_up_rows, scan_documents, scan_rows
+from indexer.settings import IndexerContext
 from mappings.shards.ranges import ShardRanges
 from mappings.shards.visibility import HIDDEN, Interval, hide, read_intervals
 from mappings.stored_document import stored_feed_key
@@ -155,3 +155,20 @@ def _by_id(copies: Iterable[StoredDocument]) -> Mapping[str, list[StoredDocument
     for copy in copies:
         groups.setdefault(copy.id, []).append(copy)
     return groups
+
+
+async def needless_copies(
+    context: IndexerContext, live: str, ranges: ShardRanges, published: int
+) -> AsyncIterator[list[IndexRow]]:
+    """Yield the left copies of records whose present copy has been visible to every reader for some time.
+
+    `published` is the sequence of the last mark. A record that is gone altogether needs none of its copies.
+    """
+    if not ranges.is_routed:
+        return
+    oldest = now_milliseconds() - REMEMBERED_MILLISECONDS
+    async for page in scan_rows(context, live, of_left=True):
+        present = await look_up_rows(context, live, sorted({row.id for row in page}))
+        unsettled = {row.id for row in present.values() if row.clock >= oldest or row.sequence > published}
+        if needless := [row for row in page if row.id not in unsettled]:
+            yield needless

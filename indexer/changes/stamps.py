@@ -1,19 +1,131 @@
-"""Stamps: a clock to filter by and a sequence, assigned to what is new or changed only."""
+"""What a document changes, and its stamp: a clock to filter by and a sequence, assigned to what is new or changed only.
 
-from collections.abc import Callable, Sequence
+All states of a record are totally ordered. No run takes a record from a company that it does not cover. Tombstones are
+kept until no late update is expected, and no consumer is promised to receive them.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from enum import Enum
+from typing import Any, Protocol
 
 from msgspec import structs
 
 from cluster.control_index import Mark
-from indexer.changes.change_kind import ChangeKind
-from indexer.clock import now_milliseconds
-from indexer.context import IndexerContext
-from indexer.control.lives import StoredIdentities, begin_life
+from indexer.clock import UNDATED, now_milliseconds, version_microseconds
+from indexer.control import StoredIdentities, begin_life
 from indexer.documents.builder import PendingDocument
-from indexer.indices.complete_search import search_completely
-from indexer.indices.scan import IndexRow
+from indexer.documents.companies import Coverage
+from indexer.scan import IndexRow, search_completely
+from indexer.settings import IndexerContext
+from mappings.stored_document import TombstoneReason
+
+
+class ChangeKind(Enum):
+    """How a document relates to the indexed state of its record."""
+
+    CHANGED = "fresh"  # new, or its content changed: written under a new stamp
+    UNCHANGED = "unchanged"  # the same content: written with its new version, under the stamp it has
+    STALE = "stale"  # the index has a newer state
+
+
+class _State(Protocol):
+    @property
+    def version(self) -> int: ...
+    @property
+    def content(self) -> int: ...
+
+
+def is_outdated(state: _State, known: IndexRow) -> bool:
+    """Whether a state is older than the indexed one.
+
+    A record that a full source lacked was not deleted at a time: every state of the record's own moment restores it.
+    """
+    is_removal = known.reason == TombstoneReason.VANISHED
+    if is_removal and version_microseconds(state.version) == version_microseconds(known.version):
+        return False
+    return (state.version, state.content) < (known.version, known.content)
+
+
+def change_kind(document: PendingDocument, known: IndexRow | None) -> ChangeKind:
+    """Classify a document. States are ordered by version, then by content, so ties have one outcome."""
+    if known is None:
+        return ChangeKind.CHANGED
+    if is_outdated(document, known):
+        return ChangeKind.STALE
+    is_same = document.content == known.content and document.is_tombstone == known.deleted
+    return ChangeKind.UNCHANGED if is_same else ChangeKind.CHANGED
+
+
+def change_kind_in_rebuild(document: PendingDocument, known: IndexRow | None) -> ChangeKind:
+    """Classify a document of a full source.
+
+    Such a source is authoritative for its time: of two contents with the same `updated_at` its own is taken, and a
+    record that was missing only from an earlier source is restored.
+    """
+    if known is None or known.reason == TombstoneReason.VANISHED:
+        return ChangeKind.CHANGED
+    is_other_time = version_microseconds(known.version) != version_microseconds(document.version)
+    if known.deleted or document.is_tombstone or is_other_time:
+        return change_kind(document, known)
+    return ChangeKind.UNCHANGED if document.content == known.content else ChangeKind.CHANGED
+
+
+def at_live_time(document: PendingDocument, known: IndexRow | None) -> PendingDocument:
+    """Return a document of a source without times under the time that its content gives it; others as they are.
+
+    With the content of the live record it keeps that record's time. With another content it is later, even if the live
+    record has a time after this run's.
+    """
+    if document.redated is None or known is None or known.deleted or known.version == UNDATED:
+        return document
+    live = version_microseconds(known.version)
+    if document.content == known.content:
+        kept = document.redated(live)
+        # The members that are not content may have changed: that state is the newer one.
+        return kept if kept.version >= known.version else document.redated(live + 1)
+    return document if document.version > known.version else document.redated(live + 1)
+
+
+def newest_by_id(documents: list[PendingDocument]) -> dict[str, PendingDocument]:
+    """Return the newest document of each record, in the order in which the records first appear."""
+    newest: dict[str, PendingDocument] = {}
+    for document in documents:
+        other = newest.get(document.id)
+        if other is None or (document.version, document.content) > (other.version, other.content):
+            newest[document.id] = document
+    return newest
+
+
+def is_taken(row: IndexRow | None, covered: Coverage) -> bool:
+    """Whether a record is live under a company that is not covered."""
+    return row is not None and not row.deleted and not covered.includes(row.company)
+
+
+def split_taken(
+    documents: Iterable[PendingDocument], known: Mapping[str, IndexRow], covered: Coverage
+) -> tuple[list[PendingDocument], list[tuple[PendingDocument, str]]]:
+    """Return the documents that may be written, and the others, each with the reason, which names both companies.
+
+    `known` are the live records. A reason is a sentence without its full stop.
+    """
+    free: list[PendingDocument] = []
+    taken: list[tuple[PendingDocument, str]] = []
+    for document in documents:
+        row = known.get(document.id)
+        if row is not None and is_taken(row, covered):
+            taken.append((document, _taken_reason(document, row.company)))
+        else:
+            free.append(document)
+    return free, taken
+
+
+def _taken_reason(document: PendingDocument, owner: str) -> str:
+    return (
+        f"{document.id} of {document.company} belongs to the company {owner}, which this run does not cover: "
+        f"no two companies may share an identifier; for a record that moves, cover both, with --company {owner} too"
+    )
+
 
 Stamp = tuple[int, int]  # clock in milliseconds since 1970, sequence
 
@@ -92,7 +204,7 @@ class LiveStamps:
         return self.mark
 
     def begin_life(self, latest_mark: int) -> None:
-        """Declare in every later mark that the data do not continue those before (`indexer.control.lives`).
+        """Declare in every later mark that the data do not continue those before (`indexer.control`).
 
         `latest_mark` is the latest clock of a mark that readers may have.
         """
@@ -114,3 +226,22 @@ async def baseline_mark(context: IndexerContext, indices: Sequence[str], mark: M
     maxima = (await search_completely(context.client, indices, seconds, size=0, aggs=highest))["aggregations"]
     clock, sequence = (int(maxima[name]["value"] or 0) for name in ("clock", "sequence"))
     return structs.replace(mark, clock=max(mark.clock, clock), sequence=max(mark.sequence, sequence))
+
+
+_DAY_MILLISECONDS = 86_400_000
+
+
+def expired_tombstones(context: IndexerContext) -> dict[str, Any]:
+    """Return the query for tombstones that are older than BROKERAGE_TOMBSTONE_DAYS."""
+    return {
+        "bool": {"filter": [{"term": {"deleted": True}}, {"range": {"clock": {"lt": _oldest_kept_clock(context)}}}]}
+    }
+
+
+def is_expired_tombstone(context: IndexerContext, row: IndexRow) -> bool:
+    """Whether a row is a tombstone that is no longer kept."""
+    return row.deleted and row.clock < _oldest_kept_clock(context)
+
+
+def _oldest_kept_clock(context: IndexerContext) -> int:
+    return now_milliseconds() - int(context.settings.tombstone_days * _DAY_MILLISECONDS)

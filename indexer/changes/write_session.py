@@ -9,23 +9,25 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from cluster.control_index import Mark
-from indexer.changes.document_copies import restamped_write, write_all
-from indexer.changes.moves import move_pages
+from indexer.bulk import AdaptiveLimit, BulkOptions, BulkSender
+from indexer.changes.rewrites import move_pages, restamped_write, write_all
 from indexer.changes.shard_crossings import ShardCrossings, mark_left, recall_crossings
 from indexer.changes.stamps import LiveStamps, baseline_mark
-from indexer.context import IndexerContext
-from indexer.control.lives import StoredIdentities, begin_life, continued, first_mark, mark_of_unknown, read_identities
-from indexer.control.mark_store import MarkStore
+from indexer.clock import ClockWatch
+from indexer.control import (
+    MarkStore,
+    StoredIdentities,
+    begin_life,
+    continued,
+    first_mark,
+    mark_of_unknown,
+    read_identities,
+)
 from indexer.errors import RefusedError
-from indexer.indices.adaptive_limit import AdaptiveLimit
-from indexer.indices.bulk import BulkOptions, BulkSender
-from indexer.indices.cluster_clock import ClockWatch
-from indexer.indices.lifecycle import GenerationLifecycle, Generations
-from indexer.indices.live_copy import lift_left_block
-from indexer.indices.refreshes import refresh_to_seq_nos
-from indexer.indices.scan import fetch_documents
-from indexer.lock.distributed_lock import DistributedLock, acquire_lock
-from indexer.lock.fence import create_fence, remove_fence, require_sole_writer
+from indexer.generations.lifecycle import GenerationLifecycle, Generations, lift_left_block, refresh_to_seq_nos
+from indexer.lock import DistributedLock, acquire_lock, create_fence, remove_fence, require_sole_writer
+from indexer.scan import fetch_documents
+from indexer.settings import IndexerContext
 from mappings import Resource
 from mappings.shards.ranges import ShardRanges
 

@@ -1,23 +1,47 @@
-"""Building stored documents from checked envelopes: search fields, content hash, version, record bytes."""
+"""Stored documents, built from checked envelopes: search fields, content hashes, version, record bytes.
+
+A record is encoded once, with a raw TAB, which JSON never contains, in the place of each value that some hash omits:
+the hash of the whole content, and those for keys that may not see some of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import datetime as dt
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from operator import attrgetter
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
+from xxhash import xxh3_64_intdigest
 
 from indexer.clock import VERSIONS_PER_MICROSECOND, version_microseconds
-from indexer.documents.content_hashes import OpenRecord, content_hash, restricted_hashes
-from indexer.documents.envelope import updated_at_microseconds
-from indexer.documents.record_normalizer import ExactValues, member_getter
-from indexer.documents.search_values import SearchValues
+from indexer.documents.envelope import epoch_milliseconds, updated_at_microseconds
+from indexer.documents.normalizer import ExactValues, member_getter
 from indexer.errors import InvalidRecordError
 from indexer.source.lines import RejectedLine, SourceLine
 from mappings import Resource
 from mappings.digest import bucket, record_hash, split_hash
-from mappings.display import ADDRESS_SWITCH, refuses
-from mappings.stored_document import EXACT, RECORD_DELIMITER, TombstoneReason, encode_document, feed_key, move_id
+from mappings.display import ADDRESS_SWITCH, OPT_OUTS, refuses
+from mappings.fields import FieldKind
+from mappings.record_type import record_type
+from mappings.search_fields import Conversion, FieldOrigin, SearchField
+from mappings.shown_content import ShownContent
+from mappings.stored_document import (
+    EXACT,
+    RECORD_DELIMITER,
+    TombstoneReason,
+    add_search_fields,
+    encode_document,
+    exact_values,
+    feed_key,
+    move_id,
+    split_record,
+)
+from mappings.values.numbers import number_in
 
 # The line of a document that does not come from a source line.
 NO_LINE = SourceLine("", 0, b"")
@@ -26,7 +50,7 @@ _encoder = msgspec.json.Encoder()
 _encode, _encode_lines = _encoder.encode, _encoder.encode_lines
 _PLACEHOLDER = msgspec.Raw(RECORD_DELIMITER)
 # The lowest ten bits of a version. With equal times a deletion outranks a record; a record outranks the tombstone that
-# it left when a full source lacked it, whatever the bits (`indexer.changes.change_kind`).
+# it left when a full source lacked it, whatever the bits (`indexer.changes.stamps`).
 _TOMBSTONE_VERSION_BITS = {TombstoneReason.VANISHED: 1022, TombstoneReason.DELETED: 1023}
 _RECORD_VERSION_BITS = 1022
 # Stored, but not part of the content: the time of the partner data, which changes independently, and the parent of a
@@ -168,3 +192,263 @@ class DocumentBuilder:
         encoded = opened.without(())
         content = content_hash(extra, opened.without(self._volatile))
         return opened, encoded, content, content_hash(extra + other, encoded)
+
+
+Extract = Callable[[Any], object]
+
+_EMPTY: tuple[object, ...] = (None, "", [], {})
+_UNIX_EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()
+_DAY_MILLISECONDS = 86_400_000
+_NUMBERS = frozenset({FieldKind.INTEGER, FieldKind.NUMBER})
+# The conversions whose fields documents of 1.0.0 lack.
+_ADDED = frozenset({Conversion.EXACT, Conversion.FEATURE, Conversion.COUNT})
+
+
+class SearchValues:
+    """Reads the search fields of one resource."""
+
+    def __init__(self, resource: Resource, fields: Iterable[SearchField]) -> None:
+        """Compile what follows from the declarations."""
+        declared = [field for field in fields if field.conversion is not Conversion.FEATURE]
+        numbers = {member.name for member in resource.stored if member.kind in _NUMBERS}
+        plain = [field for field in declared if _is_plain(field, numbers)]
+        derived = [field for field in declared if not _is_plain(field, numbers)]
+        self._plain = member_getter([path for field in plain for path in _paths(field)])
+        self._derived = [_derivation(field) for field in derived]
+        featured = [field for field in fields if field.conversion is Conversion.FEATURE]
+        self._features = {field.feature: at for at, field in enumerate(featured)}
+        self.names = tuple(field.name for field in (*plain, *derived, *featured))
+        self._exact_at = [
+            (field.sources[0], at)
+            for at, field in enumerate((*plain, *derived))
+            if field.conversion is Conversion.EXACT
+        ]
+
+    def __call__(self, envelope: Any, exact: ExactValues) -> list[object]:
+        """Return the values in the order of `names`, None for none; `exact` is what numbers were that are rounded."""
+        own: list[object] = [*self._plain(envelope), *[derive(envelope) for derive in self._derived]]
+        if exact:
+            for name, at in self._exact_at:
+                own[at] = exact.get(name, own[at])
+        return own + self._feature_values(envelope.record) if self._features else own
+
+    def _feature_values(self, record: Any) -> list[object]:
+        found: list[Any] = [None] * len(self._features)
+        for item in record.PropertyFeatures or ():
+            at = self._features.get(item.PropertyFeatureName)
+            if at is not None and (values := item.PropertyFeatureValues):
+                found[at] = [*(found[at] or ()), *values]
+        return found
+
+
+class MissingValues:
+    """Adds the search fields that documents of earlier versions lack, when they are copied."""
+
+    def __init__(self, resource: Resource) -> None:
+        """Compile what follows from the declaration."""
+        fields = [field for field in resource.search_fields if field.origin is FieldOrigin.RECORD]
+        added = [field.name for field in fields if field.conversion in _ADDED]
+        self._added = re.compile(rb',"(?:%b)":' % "|".join(added).encode()) if added else None
+        self._values = SearchValues(resource, fields)
+        self._decode = msgspec.json.Decoder(record_type(resource)).decode
+
+    def complete(self, source: bytes) -> bytes:
+        """Return a stored document, with its search fields if it has none of those that were added."""
+        head, record = split_record(source)
+        if self._added is None or not record or self._added.search(head):
+            return source
+        return add_search_fields(source, b"".join(self._encoded(head, record)))
+
+    def _encoded(self, head: bytes, record: bytes) -> Iterator[bytes]:
+        """Yield the search fields that a document lacks, each after a comma."""
+        exact = msgspec.json.decode(exact_values(head) or b"{}")
+        values = self._values(SimpleNamespace(record=self._decode(record)), exact)
+        for name, value in zip(self._values.names, values, strict=True):
+            if value is not None and b'"%b":' % name.encode() not in head:
+                yield b',"%b":%b' % (name.encode(), msgspec.json.encode(value))
+
+
+@cache
+def missing_values(resource: Resource) -> MissingValues:
+    """Return the values of a resource, compiled once."""
+    return MissingValues(resource)
+
+
+def _paths(field: SearchField) -> list[str]:
+    prefix = "record." if field.origin is FieldOrigin.RECORD else ""
+    return [prefix + source for source in field.sources]
+
+
+def _is_plain(field: SearchField, numbers: set[str]) -> bool:
+    """Whether the field's value is that of its only source; null means no value."""
+    if field.conversion is Conversion.EXACT:
+        return field.sources[0] in numbers
+    return len(field.sources) == 1 and field.conversion is Conversion.VERBATIM
+
+
+def _derivation(field: SearchField) -> Extract:
+    """Return the function that computes a field from an envelope; None means no value."""
+    return partial(_CONVERSIONS[field.conversion], attrgetter(*_paths(field)))
+
+
+def _presence(read: Extract, envelope: Any) -> bool:
+    return read(envelope) not in _EMPTY
+
+
+def _refusal(read: Extract, envelope: Any) -> bool | None:
+    return True if read(envelope) is False else None
+
+
+def _day(read: Extract, envelope: Any) -> int | None:
+    value = read(envelope)
+    return (value.toordinal() - _UNIX_EPOCH_ORDINAL) * _DAY_MILLISECONDS if isinstance(value, dt.date) else None
+
+
+def _timestamp(read: Extract, envelope: Any) -> int | None:
+    value = read(envelope)
+    if isinstance(value, str):
+        value = dt.datetime.fromisoformat(value)
+    if isinstance(value, dt.datetime):
+        return epoch_milliseconds(value)
+    return value * 1000 if isinstance(value, int) else None
+
+
+def _values(read: Callable[[Any], tuple[object, ...]], envelope: Any) -> list[object] | None:
+    return [value for value in read(envelope) if value is not None] or None
+
+
+def _number(read: Extract, envelope: Any) -> float | None:
+    value = read(envelope)
+    return None if value is None else number_in(value)
+
+
+def _count(read: Extract, envelope: Any) -> int | None:
+    value = read(envelope)
+    return len(value) or None if isinstance(value, list) else None
+
+
+_CONVERSIONS: dict[Conversion, Callable[[Any, Any], object]] = {
+    Conversion.VERBATIM: _values,
+    Conversion.PRESENCE: _presence,
+    Conversion.REFUSAL: _refusal,
+    Conversion.DAY: _day,
+    Conversion.TIMESTAMP: _timestamp,
+    Conversion.EXACT: _number,
+    Conversion.COUNT: _count,
+}
+
+
+_encode_part = msgspec.json.Encoder().encode
+
+
+def content_hash(context: bytes, record: bytes) -> int:
+    """Return a signed 64-bit digest, the range of a `long` field."""
+    digest: int = xxh3_64_intdigest(record, xxh3_64_intdigest(context))
+    return digest - 2**64 if digest >= 2**63 else digest
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRecord:
+    """An encoded record, split at some of its members: their names and encoded values, and the bytes around them."""
+
+    names: Sequence[str]
+    values: Sequence[bytes]
+    parts: Sequence[bytes]
+
+    def without(self, omitted: Collection[str]) -> bytes:
+        """Return the encoded record with placeholders for some of these members."""
+        pieces = [self.parts[0]]
+        for name, value, part in zip(self.names, self.values, self.parts[1:], strict=True):
+            pieces += (RECORD_DELIMITER if name in omitted else value, part)
+        return b"".join(pieces)
+
+
+class RestrictedHashes:
+    """Computes the hashes of one resource for keys without some field groups, and for those with a display licence.
+
+    They cover what the feed shows of a record, and its company: nothing of the envelope. So those of a stored document
+    can be computed, too.
+    """
+
+    def __init__(self, resource: Resource) -> None:
+        """Compile what follows from the declaration."""
+        self.open_members = tuple(
+            field.name for field in resource.stored if field in resource.guarded or field.name in resource.volatile
+        )
+        self.field_names = _names(resource.restricted_contents)
+        self.address_field_names = _names(resource.address_contents)
+        self._omitted = [content.hidden | resource.volatile for content in resource.restricted_contents]
+        self._omitted_with_address = [content.hidden | resource.volatile for content in resource.address_contents]
+        self._address_members = frozenset(self.open_members) | resource.address
+        self._switches = [(field.name, field.sources[0]) for field in OPT_OUTS] if resource.address_contents else []
+
+    def values(self, identifier: str, company: str, record: OpenRecord) -> Iterator[int]:
+        """Yield the values of the search fields `field_names`."""
+        return _hashes(identifier, company, record, self._omitted)
+
+    def address_values(self, identifier: str, company: str, record: bytes) -> Iterator[int]:
+        """Yield the values of the search fields `address_field_names` of an encoded record whose address is hidden."""
+        opened = _opened(msgspec.json.decode(record), self._address_members)
+        return _hashes(identifier, company, opened, self._omitted_with_address)
+
+    def complete(self, source: bytes) -> bytes:
+        """Return a stored document with the fields that one of an earlier version lacks; tombstones have none."""
+        head, record = split_record(source)
+        missing = b"".join(self._missing(head, record)) if record else b""
+        return add_search_fields(source, missing) if missing else source
+
+    def _missing(self, head: bytes, record: bytes) -> Iterator[bytes]:
+        """Yield the search fields that a document lacks, each after a comma."""
+        if self.field_names and not _has(head, self.field_names[0]):
+            opened = _opened(msgspec.json.decode(record), self.open_members)
+            yield from _encoded(self.field_names, self.values(*_owner(head), opened))
+        for name, switch in self._switches:
+            if not _has(head, name) and refuses(record, switch):
+                yield b',"%b":true' % name.encode()
+                if switch == ADDRESS_SWITCH:
+                    yield from _encoded(self.address_field_names, self.address_values(*_owner(head), record))
+
+
+def _hashes(identifier: str, company: str, record: OpenRecord, omissions: Iterable[Collection[str]]) -> Iterator[int]:
+    context = _encode_part([company])
+    for omitted in omissions:
+        content = content_hash(context, record.without(omitted))
+        yield content
+        yield from split_hash(record_hash(identifier, content))
+
+
+def _names(contents: Iterable[ShownContent]) -> tuple[str, ...]:
+    return tuple(field.name for content in contents for field in content.search_fields)
+
+
+def _has(head: bytes, name: str) -> bool:
+    return b'"%b":' % name.encode() in head
+
+
+def _encoded(names: Iterable[str], values: Iterable[int]) -> Iterator[bytes]:
+    return (b',"%b":%d' % (name.encode(), value) for name, value in zip(names, values, strict=True))
+
+
+def _owner(head: bytes) -> tuple[str, str]:
+    """Return the identifier and the company of a stored document."""
+    stored = msgspec.json.decode(head + b"}", type=_DocumentOwner)
+    return stored.id, stored.company
+
+
+class _DocumentOwner(msgspec.Struct):
+    id: str
+    company: str
+
+
+def _opened(record: dict[str, Any], members: Collection[str]) -> OpenRecord:
+    """Split a stored record at those of the members that it has."""
+    names = [name for name in record if name in members]
+    values = [_encode_part(record[name]) for name in names]
+    parts = _encode_part(record | dict.fromkeys(names, _PLACEHOLDER)).split(RECORD_DELIMITER)
+    return OpenRecord(names, values, parts)
+
+
+@cache
+def restricted_hashes(resource: Resource) -> RestrictedHashes:
+    """Return the hashes of a resource, compiled once."""
+    return RestrictedHashes(resource)

@@ -1,4 +1,8 @@
-"""The envelope of a source record, decoded and checked by one compiled decoder per resource."""
+"""The envelope of a source record: decoded and checked by one compiled decoder per resource.
+
+Its times must have passed: later ones would freeze a record, or repeat it in every poll. Its identifier is found
+whether or not the rest is valid.
+"""
 
 import datetime as dt
 import re
@@ -10,8 +14,9 @@ from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
-from indexer.clock import LAST_MICROSECOND
+from indexer.clock import LAST_MICROSECOND, latest_microseconds
 from indexer.errors import InvalidRecordError
+from indexer.source.lines import recovered_identifiers
 from mappings import Resource
 from mappings.identifiers import RULE, STORED_PATTERN
 from mappings.record_type import record_type, strict_record_type
@@ -150,3 +155,63 @@ def epoch_time(microseconds: int) -> dt.datetime:
 def epoch_milliseconds(value: dt.datetime) -> int:
     """Return a date-time in whole milliseconds since 1970."""
     return (value - _EPOCH) // (1000 * _MICROSECOND)
+
+
+_TIMES = ("deactivated_at", "shared_partner_data_updated_at")
+
+
+class CredibleTimes:
+    """Checks the times of one resource's envelopes against this host's clock."""
+
+    def __init__(self, resource: Resource, future_seconds: float) -> None:
+        """Select the times that the resource's envelopes have; `future_seconds` is BROKERAGE_FUTURE_SECONDS."""
+        self._names = ("updated_at", *(name for name in _TIMES if name in resource.envelope_members))
+        self._future_seconds = future_seconds
+
+    def check(self, envelope: Any) -> None:
+        """Raise InvalidRecordError for a time that is further ahead than a mislabelled time zone explains."""
+        latest = latest_microseconds(self._future_seconds)
+        for name in self._names:
+            time = getattr(envelope, name)
+            if time is not None and epoch_microseconds(time) > latest:
+                raise InvalidRecordError(name, self._reason(time))
+
+    def _reason(self, time: dt.datetime) -> str:
+        stated = time.isoformat(timespec="seconds")
+        return (
+            f"is {stated}, more than {self._future_seconds:g} s (BROKERAGE_FUTURE_SECONDS) ahead of this host's clock: "
+            "correct the time at the source and send the record again"
+        )
+
+
+IdentifierDecoder = Callable[[bytes], Any]
+
+# What a decoder raises for invalid lines.
+DECODE_ERRORS = (msgspec.MsgspecError, UnicodeError, RecursionError)
+
+
+def identifier_decoder(resource: Resource) -> IdentifierDecoder:
+    """Return the function that decodes the identifier of an envelope, as it is stored; it raises DECODE_ERRORS."""
+    renamed = {"identifier": resource.identifier}
+    record = msgspec.defstruct("Identified", [("identifier", str)], rename=renamed)
+    decode = msgspec.json.Decoder(msgspec.defstruct("IdentifiedEnvelope", [("record", record)])).decode
+
+    def identifier(data: bytes) -> str:
+        given: str = decode(data).record.identifier  # type: ignore[attr-defined]
+        return resource.canonical_identifier(given) or given
+
+    return identifier
+
+
+def identifiers_of(decode: IdentifierDecoder, data: bytes, resource: Resource) -> frozenset[str] | None:
+    """Return the identifiers of the records that an invalid line is about, None if they are unknown."""
+    try:
+        return frozenset({decode(data)})
+    except DECODE_ERRORS:
+        recovered = recovered_identifiers(data, resource.identifier)
+        return None if recovered is None else stored_identifiers(recovered, resource)
+
+
+def stored_identifiers(identifiers: frozenset[str], resource: Resource) -> frozenset[str]:
+    """Return identifiers as they are stored; invalid ones stay as they are."""
+    return frozenset(resource.canonical_identifier(each) or each for each in identifiers)

@@ -7,13 +7,17 @@ from typing import Any
 
 from indexer.documents.builder import DocumentBuilder, PendingDocument
 from indexer.documents.companies import Companies
-from indexer.documents.credible_times import CredibleTimes
-from indexer.documents.envelope import STRICT_DECODE_ERRORS, EnvelopeDecoder, epoch_time, strict_decoder
-from indexer.documents.identification import identifier_decoder, identifiers_of, stored_identifiers
-from indexer.documents.nesting import depth_check
-from indexer.documents.record_normalizer import ExactValues, RecordNormalizer
-from indexer.documents.record_rules import record_rules
-from indexer.documents.update_times import update_time_filler
+from indexer.documents.envelope import (
+    STRICT_DECODE_ERRORS,
+    CredibleTimes,
+    EnvelopeDecoder,
+    epoch_time,
+    identifier_decoder,
+    identifiers_of,
+    stored_identifiers,
+    strict_decoder,
+)
+from indexer.documents.normalizer import ExactValues, RecordNormalizer, depth_check, record_rules, update_time_filler
 from indexer.errors import InvalidRecordError
 from indexer.reporting.report import RoundedField
 from indexer.settings import IndexerSettings

@@ -1,20 +1,259 @@
-"""The draft of a column map from files: samples of their rows, and the text of the map."""
+"""The draft of a column map: the text of the map, from samples of the rows of files.
+
+Of each table it declares the fields that its columns probably are, if the values of a column fit the field.
+"""
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
-from indexer.drafting.column_names import Confidence, resource_of
-from indexer.drafting.table_draft import TableDraft
-from indexer.drafting.value_drafts import field_named, quoted
+import orjson
+
+from indexer.drafting.columns import (
+    IMAGES,
+    ColumnValues,
+    Confidence,
+    NamedField,
+    NumberForm,
+    field_of_column,
+    folded,
+    resource_of,
+    street_columns,
+)
 from indexer.errors import SourceError
-from indexer.source.tables.csv_rows import header_cells, read_csv_rows
-from indexer.source.tables.table_files import PATTERN_SIGNS, TableFile, table_files
-from indexer.source.tables.table_format import TableFormat
-from mappings import COMPANY, Resource
-from mappings.fields import FieldKind
+from indexer.source.tables.column_map import TableFormat
+from indexer.source.tables.rows import PATTERN_SIGNS, TableFile, header_cells, read_csv_rows, table_files
+from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING, TEAM, Resource
+from mappings.fields import Field, FieldKind, date_time, string
+from mappings.legends import STATUSES
+
+_MAX_MAPPED = 30
+_UUID_FIELDS = {"ListAgentUUID": "agent", "SecondaryListAgentUUID": "agent", "BuyerAgentUUID": "agent"}
+_LIST_SIGNS = ("|", ";", ",", " ")
+# Texts of exports that mean a status, folded; a status's own name is added.
+_STATUS_TEXTS = {
+    "a": "Active", "act": "Active", "forsale": "Active", "new": "Active", "activeundercontract": "Contingent",
+    "contingent": "Contingent", "p": "Pending", "pnd": "Pending", "undercontract": "Pending", "u": "Pending",
+    "closed": "Sold", "s": "Sold", "sld": "Sold", "c": "Sold", "x": "Expired", "exp": "Expired", "w": "Withdrawn",
+    "wth": "Withdrawn", "cancelled": "Canceled", "can": "Canceled", "hold": "TempOffMarket", "cs": "ComingSoon",
+}  # fmt: skip
+_STATUSES = {folded(status): status for status in STATUSES}
+_STATUS_TEXTS |= _STATUSES
+
+
+class ValueDraft(NamedTuple):
+    """A declaration in TOML, whether the values fit it, and what to look at."""
+
+    text: str
+    fits: bool = True
+    note: str = ""
+
+
+def quoted(text: str) -> str:
+    """Return a text as a TOML string."""
+    return orjson.dumps(text).decode()
+
+
+def inline(**members: str) -> str:
+    """Return an inline table of members that are TOML already; empty ones are left out."""
+    return "{" + ", ".join(f"{name} = {value}" for name, value in members.items() if value) + "}"
+
+
+def field_named(resource: Resource, name: str) -> Field:
+    """Return a field of the record or of the envelope."""
+    envelope = {"updated_at": date_time("updated_at"), "platform_company_id": string("platform_company_id")}
+    return envelope.get(name) or next(field for field in resource.stored if field.name == name)
+
+
+def value_draft(
+    resource: Resource, name: str, column: str, values: ColumnValues, usual: NumberForm | None
+) -> ValueDraft:
+    """Return the declaration of a field from a column; `usual` are the signs of numbers that the table declares."""
+    at = quoted(column)
+    if prefix := _uuid_prefix(resource, name):
+        by_name = ValueDraft(inline(uuid5=quoted(f"{prefix} {{{column}}}")), note="a UUID made from the value")
+        return ValueDraft(inline(column=at)) if values.are_uuids else by_name
+    if name == resource.identifier:
+        return _identifier(at, values)
+    if name == IMAGES:
+        return _images(at, values)
+    if name == "Status":
+        return _status(at, values)
+    return _by_kind(field_named(resource, name).kind, at, values, usual)
+
+
+def _uuid_prefix(resource: Resource, name: str) -> str | None:
+    if name == resource.identifier and resource in {AGENT, TEAM}:
+        return resource.name.lower()
+    return _UUID_FIELDS.get(name)
+
+
+def _identifier(at: str, values: ColumnValues) -> ValueDraft:
+    forbidden = [sign for sign in " /" if any(sign in value for value in values.different)]
+    parts = ", ".join(f'{quoted(sign)} = "-"' for sign in forbidden)
+    note = "" if values.are_unique else "some values are repeated: rows with the same one are one record"
+    return ValueDraft(inline(column=at, replace=f"{{{parts}}}" if parts else ""), note=note)
+
+
+def _images(at: str, values: ColumnValues) -> ValueDraft:
+    sign = next((one for one in _LIST_SIGNS if any(one in value for value in values.different)), "")
+    return ValueDraft(f"[{{FullURL = {inline(column=at, split=quoted(sign) if sign else '')}}}]")
+
+
+def _status(at: str, values: ColumnValues) -> ValueDraft:
+    if all(folded(value) in _STATUSES for value in values.different):
+        return ValueDraft(inline(column=at))
+    known = {value: _STATUS_TEXTS.get(folded(value)) for value in list(values.different)[:_MAX_MAPPED]}
+    pairs = ", ".join(f"{quoted(value)} = {quoted(status)}" for value, status in known.items() if status)
+    unknown = [value for value, status in known.items() if not status]
+    note = f"add to the map: {', '.join(unknown)}" if unknown else ""
+    return ValueDraft(inline(column=at, map=f"{{{pairs}}}"), fits=not unknown, note=note)
+
+
+def _by_kind(kind: FieldKind, at: str, values: ColumnValues, usual: NumberForm | None) -> ValueDraft:
+    if not values.values:
+        return ValueDraft(inline(column=at), note="no values")
+    if kind in {FieldKind.INTEGER, FieldKind.NUMBER}:
+        return _number(at, values, usual)
+    if kind in {FieldKind.DATE, FieldKind.DATE_TIME, FieldKind.UNIX}:
+        return _dated(kind, at, values)
+    if kind is FieldKind.BOOLEAN and not values.are_booleans:
+        pairs = ", ".join(f"{quoted(value)} = false" for value in list(values.different)[:_MAX_MAPPED])
+        return ValueDraft(inline(column=at, map=f"{{{pairs}}}"), fits=False, note="set what each text means")
+    if kind is FieldKind.UNTYPED and values.number_form:
+        return _number(at, values, usual, type=quoted("number"))
+    return ValueDraft(inline(column=at))
+
+
+def _number(at: str, values: ColumnValues, usual: NumberForm | None, **others: str) -> ValueDraft:
+    form = values.number_form
+    if form is None:
+        return ValueDraft(inline(column=at, **others), fits=False, note="not all values are numbers")
+    if usual and not values.are_numbers(usual):
+        others |= {"decimal": quoted(form.decimal), "thousands": quoted(form.thousands)}
+    return ValueDraft(inline(column=at, **others))
+
+
+def _dated(kind: FieldKind, at: str, values: ColumnValues) -> ValueDraft:
+    if kind is FieldKind.UNIX and values.number_form:
+        return ValueDraft(inline(column=at))
+    form = values.date_form
+    if form is None:
+        return ValueDraft(inline(column=at, format='"%Y"'), fits=False, note="set the format of the dates")
+    note = "day and month could be exchanged: check the format" if form.is_ambiguous else ""
+    is_iso_number = kind is FieldKind.UNIX and form.format is None
+    return ValueDraft(
+        inline(column=at, format=quoted(form.format or "%Y-%m-%d") if form.format or is_iso_number else ""), note=note
+    )
+
+
+_ORDER = list(Confidence)
+_SQUARE_FEET_PER_ACRE = 43_560
+
+
+@dataclass(frozen=True)
+class ColumnGuess:
+    """What a column probably is: a field and its declaration, or nothing."""
+
+    column: str
+    field: str | None
+    confidence: Confidence
+    example: str
+    draft: ValueDraft
+
+    @property
+    def is_declared(self) -> bool:
+        """Whether the declaration is part of the map, not only a comment."""
+        return self.field is not None and self.confidence is not Confidence.LOW and self.draft.fits
+
+
+@dataclass
+class TableDraft:
+    """A sample of files with the same columns."""
+
+    resource: Resource
+    files: list[str]
+    columns: list[str]
+    rows: list[list[str]]
+    format: dict[str, str] = field(default_factory=dict)  # keys and TOML values of the encoding and the delimiter
+
+    @cached_property
+    def values(self) -> dict[str, ColumnValues]:
+        """The values by column; blank and repeated headings are left out."""
+        counts = Counter(self.columns)
+        return {
+            column: ColumnValues([row[index] for row in self.rows])
+            for index, column in enumerate(self.columns)
+            if column and counts[column] == 1
+        }
+
+    @cached_property
+    def guesses(self) -> list[ColumnGuess]:
+        """The guesses in the order of the columns; each field is guessed once."""
+        chosen = self._chosen()
+        return [self._guess(column, chosen.get(column)) for column in self.values]
+
+    @cached_property
+    def number_form(self) -> NumberForm | None:
+        """The signs that most columns of numbers have, with all currencies."""
+        forms = [form for form in map(self._number_form, self._chosen().items()) if form]
+        signs = Counter((form.decimal, form.thousands) for form in forms if form.thousands or form.has_fractions)
+        (decimal, thousands), _ = signs.most_common(1)[0] if signs else ((".", ""), 0)
+        currency = tuple(dict.fromkeys(sign for form in forms for sign in form.currency))
+        return NumberForm(decimal, thousands, currency, has_fractions=True)
+
+    def _number_form(self, chosen: tuple[str, NamedField]) -> NumberForm | None:
+        column, named = chosen
+        kinds = {FieldKind.INTEGER, FieldKind.NUMBER, FieldKind.UNTYPED}
+        return self.values[column].number_form if field_named(self.resource, named.name).kind in kinds else None
+
+    def _chosen(self) -> dict[str, NamedField]:
+        """Return the field of each column, the surest column first."""
+        named = [(column, one) for column in self.values if (one := self._named(column))]
+        chosen: dict[str, NamedField] = {}
+        taken: set[str] = set()
+        for column, one in sorted(named, key=lambda pair: _ORDER.index(pair[1].confidence)):
+            if one.name not in taken:
+                taken.add(one.name)
+                chosen[column] = one
+        return chosen
+
+    def _named(self, column: str) -> NamedField | None:
+        named = field_of_column(self.resource, column)
+        if named is None and self.resource in {LISTING, SOLD_LISTING} and (meaning := self.values[column].meaning):
+            return NamedField(meaning, Confidence.LOW)
+        return named
+
+    def _guess(self, column: str, named: NamedField | None) -> ColumnGuess:
+        values = self.values[column]
+        if named is None:
+            return ColumnGuess(column, None, Confidence.LOW, values.example, ValueDraft("", fits=False))
+        draft = value_draft(self.resource, named.name, column, values, self.number_form)
+        return ColumnGuess(column, named.name, named.confidence, values.example, draft)
+
+    @property
+    def derived(self) -> Iterator[tuple[str, str]]:
+        """Fields that follow from several columns or by arithmetic, with their declarations."""
+        declared = {guess.field: guess for guess in self.guesses if guess.is_declared}
+        names = {one.name for one in self.resource.stored}
+        if (key := declared.get("platform_agent_id")) and "agent_uuid" not in declared:
+            yield "agent_uuid", value_draft(self.resource, "agent_uuid", key.column, self.values[key.column], None).text
+        if "Address" in names - declared.keys() and (parts := street_columns(list(self.values))):
+            yield "Address", inline(join=f"[{', '.join(map(quoted, parts))}]")
+        baths = declared.get("BathroomsTotal")
+        form = self.values[baths.column].number_form if baths else None
+        if baths and form and form.has_fractions and not {"BathroomsFull", "BathroomsHalf"} & declared.keys():
+            yield "BathroomsFull", inline(formula=quoted(f"floor({{{baths.column}}})"))
+            yield "BathroomsHalf", inline(formula=quoted(f"ceil({{{baths.column}}} % 1)"))
+        lot = declared.get("LotSizeSquareFeet")
+        if lot and "LotSizeAcres" not in declared:
+            yield "LotSizeAcres", inline(formula=quoted(f"{{{lot.column}}} / {_SQUARE_FEET_PER_ACRE}"))
+
 
 _SAMPLED_ROWS = 2_000
 _SAMPLED_BYTES = 1 << 24

@@ -1,28 +1,112 @@
-"""Compaction: merges the live indices whose shards are worn, one index at a time.
+"""Compaction: merges the live indices whose shards are worn, one index at a time, when the cluster is quiet.
 
 It changes no document and no setting, so it needs none of the locks: updates, builds and swaps go on. What it needs to
-know, Elasticsearch knows: the wear of an index says whether a merge is due, and a task that one is running.
+know, Elasticsearch knows: the wear of an index says whether a merge is due, and a task whose X-Opaque-Id names the
+index that one is running. So a command finds the merge of one that was killed, and follows it to its end.
+
+A merge drops only deleted documents that no copy of a shard can still ask for. What a copy may need, if it comes back
+after a failure, is held by a lease, which Elasticsearch moves on every 30 s, and by the last flush. A merge soon after
+an update would rewrite the whole shard and keep every gap.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
+from typing import Any
 
+import orjson
 from elasticsearch import NotFoundError
 
+from cluster.http.node_loss import NODE_LOSS_TYPES
+from cluster.http.raw_json import RAW_HEADERS
 from cluster.index_wear import IndexWear
-from indexer.context import IndexerContext
-from indexer.errors import ElasticsearchError, translate_client_errors
-from indexer.indices.lifecycle import GenerationLifecycle
-from indexer.indices.preflight import preflight
-from indexer.indices.shard_statistics import index_wear, largest_shard
-from indexer.lock.distributed_lock import ignore_wait
-from indexer.maintenance.cluster_load import wait_for_quiet
-from indexer.maintenance.merge_tasks import MergeState, MergeTasks
-from indexer.maintenance.retained_history import release_history
+from indexer.backoff import retry
+from indexer.errors import ElasticsearchError, error_reason, translate_client_errors
+from indexer.generations.lifecycle import GenerationLifecycle, index_wear, largest_shard, shard_copies
+from indexer.generations.preflight import holds_indices, preflight
+from indexer.lock import ignore_wait
+from indexer.settings import IndexerContext
 from mappings import RESOURCES, Resource
+
+_TASKS_PATH = "/_tasks"
+_NAME = "brokerage-compact-"
+_RUNNING = {
+    "actions": "indices:admin/forcemerge",
+    "detailed": "true",
+    "filter_path": "nodes.*.tasks.*.headers,node_failures",
+}
+# Why a merge fails when a node leaves that has copies, or is the elected master.
+_LEFT = NODE_LOSS_TYPES | {"master_not_discovered_exception"}
+
+
+class MergeState(Enum):
+    """Whether a merge runs, has ended, or ended incomplete because a node left."""
+
+    RUNNING = auto()
+    DONE = auto()
+    LOST = auto()
+
+
+class MergeTasks:
+    """Starts and follows the merges of the indices under one prefix."""
+
+    def __init__(self, context: IndexerContext) -> None:
+        self._client = context.client
+        self._seconds = context.settings.retry_seconds
+        self._prefix = f"{_NAME}{context.connection.prefix}"
+
+    async def running(self) -> dict[str, str]:
+        """Return the task of each index that is being merged, whichever command started it."""
+        listed = await self._get(_TASKS_PATH, _RUNNING)
+        tasks = [task for node in listed.get("nodes", {}).values() for task in node["tasks"].items()]
+        names = {task: headers["headers"].get("X-Opaque-Id", "") for task, headers in tasks}
+        return {name.removeprefix(_NAME): task for task, name in names.items() if name.startswith(self._prefix)}
+
+    async def start(self, index: str) -> str:
+        """Begin to merge each shard of an index into one segment; return the task."""
+        client = self._client.options(opaque_id=f"{_NAME}{index}")
+        started = await retry(
+            lambda: client.indices.forcemerge(index=index, max_num_segments=1, wait_for_completion=False), self._seconds
+        )
+        return str(started["task"])
+
+    async def state(self, task: str) -> MergeState:
+        """Return whether a merge still runs; raise ElasticsearchError if it failed."""
+        try:
+            found = await self._get(f"{_TASKS_PATH}/{task}", {})
+        except NotFoundError:
+            return MergeState.LOST
+        if not found["completed"]:
+            return MergeState.RUNNING
+        failures = found.get("response", {}).get("_shards", {}).get("failures") or []
+        causes = [failure["reason"].get("caused_by") for failure in failures] or [found.get("error")]
+        if all(cause and _has_left(cause) for cause in causes):
+            return MergeState.LOST
+        _check(found, failures)
+        return MergeState.DONE
+
+    async def _get(self, path: str, parameters: Mapping[str, str]) -> dict[str, Any]:
+        # The client's own calls for tasks warn that they may change.
+        read = self._client.perform_request
+        response = await retry(lambda: read("GET", path, params=parameters, headers=RAW_HEADERS), self._seconds)
+        parsed: dict[str, Any] = orjson.loads(response.body)
+        return parsed
+
+
+def _has_left(cause: Mapping[str, Any]) -> bool:
+    # Other blocks of a cluster have the same type.
+    return cause["type"] in _LEFT or "no master" in (cause.get("reason") or "")
+
+
+def _check(found: Mapping[str, Any], failures: Iterable[Mapping[str, Any]]) -> None:
+    reasons = [error_reason(failure.get("reason")) for failure in failures]
+    if "error" in found:
+        reasons.append(error_reason(found))
+    if reasons:
+        raise ElasticsearchError(f"Elasticsearch could not merge: {'; '.join(dict.fromkeys(reasons))}.")
+
 
 _POLL_SECONDS = 1.0
 # A merge whose node leaves is begun again, on the node that has the shard then.
@@ -171,3 +255,74 @@ class _ResourceCompaction:
     async def _wear(self, live: str) -> IndexWear:
         await self._lifecycle.refresh(live)
         return await index_wear(self._context, live)
+
+
+# Twice the usual interval, and some more: then the merge drops what it can.
+_LONGEST_SECONDS = 75.0
+_HISTORY_POLL_SECONDS = 1.0
+_HISTORY_FILTER = "indices.*.shards.*.seq_no.max_seq_no,indices.*.shards.*.retention_leases.leases.retaining_seq_no"
+
+
+async def release_history(context: IndexerContext, index: str) -> bool:
+    """Flush an index, and wait until a merge can drop what was deleted so far; return False if it still cannot."""
+    end = time.monotonic() + _LONGEST_SECONDS
+    written = {shard: _written(copies) for shard, copies in (await _history(context, index)).items()}
+    await retry(lambda: context.client.indices.flush(index=index), context.settings.retry_seconds)
+    while await _is_held(context, index, written):
+        if time.monotonic() >= end:
+            return False
+        await asyncio.sleep(_HISTORY_POLL_SECONDS)
+    return True
+
+
+async def _is_held(context: IndexerContext, index: str, written: dict[str, int]) -> bool:
+    history = await _history(context, index)
+    return any(_retained(copies) <= written.get(shard, -1) for shard, copies in history.items())
+
+
+async def _history(context: IndexerContext, index: str) -> dict[str, list[dict[str, Any]]]:
+    return await shard_copies(context, index, "docs", _HISTORY_FILTER)
+
+
+def _written(copies: list[dict[str, Any]]) -> int:
+    """Return the number of the last operation in a shard."""
+    return max((copy.get("seq_no", {}).get("max_seq_no", -1) for copy in copies), default=-1)
+
+
+def _retained(copies: list[dict[str, Any]]) -> float:
+    """Return the number of the first operation of a shard that a lease holds."""
+    leases = [lease for copy in copies for lease in copy.get("retention_leases", {}).get("leases", ())]
+    return min((lease["retaining_seq_no"] for lease in leases), default=float("inf"))
+
+
+# Per cent of a data node's processors. A merge occupies one of them and cannot be slowed down; readers need the rest.
+MAX_LOAD = 75
+# A cluster that is busy for longer is given up: the command runs again the next night.
+_LONGEST_WAIT_SECONDS = 3600.0
+_LOAD_POLL_SECONDS = 5.0
+_LOAD_NOTICE_SECONDS = 60.0
+_LOAD_FILTER = "nodes.*.roles,nodes.*.os.cpu.percent"
+
+
+async def wait_for_quiet(context: IndexerContext, on_wait: Callable[[str], None]) -> None:
+    """Wait until no data node is busier than MAX_LOAD; raise ElasticsearchError if one stays busy for an hour."""
+    started, noticed = time.monotonic(), -_LOAD_NOTICE_SECONDS
+    while (load := await busiest_node(context)) > MAX_LOAD:
+        waited = time.monotonic() - started
+        if waited >= _LONGEST_WAIT_SECONDS:
+            raise ElasticsearchError(
+                f"Elasticsearch was busy for {_LONGEST_WAIT_SECONDS:g} s: a data node used {load} % of its processors, "
+                f"more than {MAX_LOAD} %. Run the command again at a quiet time."
+            )
+        if waited - noticed >= _LOAD_NOTICE_SECONDS:
+            on_wait(f"A data node uses {load} % of its processors: waiting for at most {MAX_LOAD} %.")
+            noticed = waited
+        await asyncio.sleep(_LOAD_POLL_SECONDS)
+
+
+async def busiest_node(context: IndexerContext) -> int:
+    """Return the percentage of its processors that the busiest data node uses, 0 if none reports it."""
+    read = context.client.nodes.stats
+    stats = await retry(lambda: read(metric="os", filter_path=_LOAD_FILTER), context.settings.retry_seconds)
+    nodes = [node for node in stats.get("nodes", {}).values() if holds_indices(node["roles"])]
+    return max((int(node.get("os", {}).get("cpu", {}).get("percent", 0)) for node in nodes), default=0)

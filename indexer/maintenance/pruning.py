@@ -5,19 +5,17 @@ from itertools import chain
 from typing import NamedTuple
 
 from cluster.control_index import read_mark
-from indexer.build.build_checkpoint import BuildCheckpoint
-from indexer.changes.left_copies import needless_copies
-from indexer.changes.retention import expired_tombstones
+from indexer.bulk import AdaptiveLimit, delete_documents
+from indexer.changes.shard_crossings import needless_copies
+from indexer.changes.stamps import expired_tombstones
 from indexer.changes.write_session import WriteSession, open_write_session
-from indexer.context import IndexerContext
-from indexer.control.event_ledger import publish_events
+from indexer.control import publish_events
 from indexer.errors import translate_client_errors
-from indexer.indices.adaptive_limit import AdaptiveLimit
-from indexer.indices.bulk_deletes import delete_documents
-from indexer.indices.lifecycle import GenerationLifecycle
-from indexer.indices.scan import scan_rows
-from indexer.indices.search_hits import IndexRow
-from indexer.lock.distributed_lock import acquire_lock, ignore_wait
+from indexer.generations.checkpoint import BuildCheckpoint
+from indexer.generations.lifecycle import GenerationLifecycle
+from indexer.lock import acquire_lock, ignore_wait
+from indexer.scan import IndexRow, scan_rows
+from indexer.settings import IndexerContext
 from mappings import RESOURCES, Resource
 from mappings.shards.ranges import ShardRanges
 

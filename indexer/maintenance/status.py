@@ -1,20 +1,21 @@
-"""The status of each resource: generations, counts, sizes, schema, and the last run."""
+"""The status of each resource: generations, counts, sizes, schema, problems of its shards, and the last run."""
 
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from cluster.control_index import read_mark
 from cluster.index_wear import IndexWear
-from indexer.build.build_checkpoint import BuildCheckpoint, BuildProgress
-from indexer.changes.due_lives import replaced_resources
+from cluster.shard_placement import SHARD_COLUMNS, large_shards, missing_copies, missing_shards, read_copies
+from indexer.backoff import retry
+from indexer.changes.new_lives import replaced_resources
 from indexer.clock import is_ahead
-from indexer.context import IndexerContext
-from indexer.control.last_run import RunRecord, read_last_run
-from indexer.control.replications import ReplicationStatus, read_replications
+from indexer.control import ReplicationStatus, RunRecord, read_last_run, read_replications
 from indexer.errors import translate_client_errors
-from indexer.indices.lifecycle import DELETED_QUERY, LIVE_QUERY, GenerationLifecycle
-from indexer.indices.shard_statistics import index_wear
-from indexer.maintenance.shard_problems import shard_problems
+from indexer.generations.checkpoint import BuildCheckpoint, BuildProgress
+from indexer.generations.lifecycle import DELETED_QUERY, LIVE_QUERY, GenerationLifecycle, index_wear
+from indexer.settings import IndexerContext
 from mappings import RESOURCES, Resource
 
 
@@ -86,3 +87,15 @@ async def _count(lifecycle: GenerationLifecycle, live: str | None, query: dict[s
 async def _build(context: IndexerContext, alias: str, live: str | None) -> BuildProgress | None:
     progress = await BuildCheckpoint(context, alias).read()
     return progress if progress is not None and progress.candidate != live else None
+
+
+async def shard_problems(context: IndexerContext, index: str) -> tuple[list[str], bool]:
+    """Return a sentence for each problem, and whether every shard can be read."""
+    read, columns = context.client.cat.shards, [*SHARD_COLUMNS]
+    rows: Any = await retry(
+        lambda: read(index=index, format="json", bytes="b", h=columns), context.settings.retry_seconds
+    )
+    copies = read_copies(orjson.loads(rows.body))  # the client does not parse this kind of response
+    missing = [*missing_shards(copies)]
+    others = [*missing_copies(copies), *large_shards(copies, context.settings.shard_gigabytes)]
+    return missing + others, not missing

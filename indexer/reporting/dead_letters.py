@@ -9,8 +9,7 @@ import orjson
 
 from cluster.private_files import create_file, make_folder, open_private
 from indexer.errors import report_folder_errors
-from indexer.reporting.fault_tally import FaultTally
-from indexer.reporting.report import ResourceReport
+from indexer.reporting.report import FaultTally, ResourceReport
 from indexer.source.lines import RejectedLine
 
 # The most of a line that is written; a longer one is cut.

@@ -2,23 +2,22 @@
 
 from collections.abc import Sequence
 
-from indexer.build.rebuild import reindex
-from indexer.changes.due_lives import begin_due_lives
+from indexer.changes.new_lives import begin_due_lives
 from indexer.clock import VERSIONS_PER_MICROSECOND, now_milliseconds
-from indexer.context import IndexerContext
-from indexer.control.replications import ReplicationStatus, record_replication
+from indexer.control import ReplicationStatus, record_replication
 from indexer.documents import companies
 from indexer.errors import SourceError, translate_client_errors
-from indexer.indices.lifecycle import GenerationLifecycle
-from indexer.indices.scan import scan_rows
-from indexer.lock.distributed_lock import ignore_wait
-from indexer.reporting.report import OnProgress, RunSummary
-from indexer.reporting.tolerance import tolerated_count
+from indexer.generations.lifecycle import GenerationLifecycle
+from indexer.lock import ignore_wait
+from indexer.rebuild import reindex
+from indexer.reporting.report import OnProgress, RunSummary, tolerated_count
 from indexer.reso.mapping.record_mapper import RecordMapper
 from indexer.reso.mirror import Mirror
 from indexer.reso.outbox import Outbox, SentLog
 from indexer.reso.source_map import ReplicationPlan
-from indexer.updates.update_run import update
+from indexer.scan import scan_rows
+from indexer.settings import IndexerContext
+from indexer.update import update
 from mappings import COMPANY, RESOURCES, Resource
 
 _INDEXED_NOTE = "found"

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cluster.private_files import make_folder, open_private
-from indexer.context import IndexerContext
 from indexer.errors import LockedError, SourceError
 from indexer.reporting.dead_letters import check_folder
 from indexer.reporting.report import OnProgress, RunSummary
@@ -33,6 +32,7 @@ from indexer.reso.sync.entity_events import EVENT_ENTITY, EntityEventFollower
 from indexer.reso.sync.entity_reader import ChildRecords, EntityReader, SourceContext
 from indexer.reso.sync.entity_sync import EntitySync
 from indexer.reso.sync.key_comparisons import KeyComparisons
+from indexer.settings import IndexerContext
 
 Result = TypeVar("Result")
 

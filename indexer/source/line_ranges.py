@@ -9,8 +9,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from indexer.errors import SourceError
 from indexer.settings import IndexerSettings
-from indexer.source.compression import is_compressed, report_damage
-from indexer.source.files import numbered_lines, open_raw
+from indexer.source.files import is_compressed, numbered_lines, open_raw, report_damage
 from indexer.source.lines import LineStream, RejectedLine, SourceLine
 from mappings import Resource
 

@@ -1,23 +1,277 @@
-"""Verification of a live index against its source or against an earlier generation."""
+"""Verification of a live index against its source or against an earlier generation.
+
+Both sides are compared in constant memory: digests of all buckets first, then records where digests differ.
+"""
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import partial
+from typing import NamedTuple
 
-from indexer.clock import now_microseconds
-from indexer.context import IndexerContext
-from indexer.documents.companies import Companies, known_companies
-from indexer.documents.coverage import BY_SOURCE, CoverageRequest
+from indexer.clock import UNDATED, now_microseconds, version_microseconds
+from indexer.documents.companies import BY_SOURCE, Companies, CoverageRequest, known_companies
 from indexer.errors import RefusedError, SourceError, translate_client_errors
-from indexer.indices.lifecycle import GenerationLifecycle
-from indexer.source.lines import Source, require_present
-from indexer.verify.bucket_comparison import BucketComparison
-from indexer.verify.findings import VerificationResult
-from indexer.verify.sides import IndexSide, SourceSide
+from indexer.generations.lifecycle import GenerationLifecycle
+from indexer.settings import IndexerContext
+from indexer.source.lines import RejectedLine, Source, require_present
+from indexer.verify.sides import IndexSide, RecordedSide, RecordState, SourceSide, VerificationSide, recorded
 from mappings import RESOURCES, Resource
+from mappings.digest import COARSE_BUCKETS, Digest, coarse_bucket
 from mappings.generations import parse_generation
+
+# Records listed per kind of difference; all are counted.
+MAX_NAMED = 1_000
+
+
+class DifferenceKind(StrEnum):
+    """How a record in the index differs from the reference, a source or an earlier generation."""
+
+    MISSING = "missing"  # in the reference, not in the index
+    SURPLUS = "surplus"  # in the index, not in the reference
+    DIFFERENT = "different"  # the same version with another content, or an older version in the index
+    ALTERED = "altered"  # the same version and content hash, but other bytes are stored
+    FUTURE = "future"  # in the index, dated later than the clock allows (BROKERAGE_FUTURE_SECONDS)
+    KEPT = "kept"  # in the index, unreadable in the reference: not a fault
+    NEWER = "newer"  # created, changed or deleted since the reference: not a fault
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether the index is wrong."""
+        return self not in {DifferenceKind.NEWER, DifferenceKind.KEPT}
+
+
+def classify_difference(
+    expected: RecordState | None, found: RecordState | None, taken_at: int
+) -> DifferenceKind | None:
+    """Return how a record differs, None if it does not.
+
+    A record that the reference lacks or has deleted may be absent from the index or be a tombstone there. One that is
+    newer than the reference, as of `taken_at` in microseconds since 1970, is not a fault.
+    """
+    is_expected, is_found = expected is not None and not expected.deleted, found is not None and not found.deleted
+    if not is_expected and not is_found:
+        return None
+    if found is None or (found.version == UNDATED and is_found):
+        return DifferenceKind.MISSING if found is None else DifferenceKind.FUTURE
+    if found.version > expected.version if expected is not None else version_microseconds(found.version) > taken_at:
+        return DifferenceKind.NEWER
+    if expected is None or expected.deleted:
+        return DifferenceKind.SURPLUS
+    if found.deleted or (found.version, found.content) != (expected.version, expected.content):
+        return DifferenceKind.DIFFERENT
+    return DifferenceKind.ALTERED if found.stored != expected.stored else None
+
+
+class RecordDifference(NamedTuple):
+    """A record that differs, with its versions in the reference and in the index, None if absent.
+
+    A version is the microseconds since 1970 of the record's `updated_at`, times 1,024, and ten bits of its content.
+    """
+
+    id: str
+    expected: int | None
+    found: int | None
+
+
+class UnreadableLine(NamedTuple):
+    """A line of the source without a valid record."""
+
+    file: str
+    line: int
+    field: str
+    reason: str
+
+
+@dataclass
+class VerificationResult:
+    """The comparison of one resource. Counts are complete; lists end at `MAX_NAMED`."""
+
+    resource: str
+    reference: str  # `the source`, or a generation
+    index: str | None  # None without a live generation: nothing is compared
+    covers: str = "all companies"  # those whose records are compared
+    compared: int = 0  # live records of the reference
+    repeated: int = 0  # lines of the source that repeat a record
+    unreadable: int = 0  # lines of the source
+    unreachable: int = 0  # live records of earlier versions whose identifier records may not have today
+    seconds: float = 0.0
+    counts: dict[DifferenceKind, int] = field(default_factory=lambda: dict.fromkeys(DifferenceKind, 0))
+    named: dict[DifferenceKind, list[RecordDifference]] = field(
+        default_factory=lambda: {kind: [] for kind in DifferenceKind}
+    )
+    unreadable_records: set[str] = field(default_factory=set)  # those of these lines, as far as they are known
+    unreachable_named: list[str] = field(default_factory=list)
+    unreadable_named: list[UnreadableLine] = field(default_factory=list)
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether the index has exactly the records of the reference, apart from newer ones."""
+        return self.index is not None and not any(count for kind, count in self.counts.items() if kind.is_fault)
+
+    def add(self, kind: DifferenceKind, expected: RecordState | None, found: RecordState | None) -> None:
+        """Count a difference and list it, up to `MAX_NAMED`; at least one side has the record."""
+        entry = expected or found
+        if kind is DifferenceKind.SURPLUS and entry is not None and entry.id in self.unreadable_records:
+            kind = DifferenceKind.KEPT
+        self.counts[kind] += 1
+        if entry is not None and len(self.named[kind]) < MAX_NAMED:
+            versions = (side.stated_version if side else None for side in (expected, found))
+            self.named[kind].append(RecordDifference(entry.id, *versions))
+
+    def add_unreachable(self, identifier: str) -> None:
+        """Count a live record that cannot be requested by its identifier, and list it, up to `MAX_NAMED`."""
+        self.unreachable += 1
+        if len(self.unreachable_named) < MAX_NAMED:
+            self.unreachable_named.append(identifier)
+
+    def add_unreadable(self, item: RejectedLine) -> None:
+        """Count an invalid line and list it, up to `MAX_NAMED`."""
+        self.unreadable += 1
+        self.unreadable_records |= item.identifiers or frozenset()
+        if len(self.unreadable_named) < MAX_NAMED:
+            line, error = item.line, item.error
+            self.unreadable_named.append(UnreadableLine(line.file, line.number, error.field, error.reason))
+
+
+# Records of the second pass in memory at the same time, at about 350 bytes each.
+MAX_RECORDS_IN_MEMORY = 500_000
+_RECORDS_PER_LOOKUP = 1_000
+
+
+@dataclass
+class _BucketDigests:
+    """The first pass over a side: a digest and a number of entries per bucket."""
+
+    digests: list[Digest] = field(default_factory=lambda: [Digest() for _ in range(COARSE_BUCKETS)])
+    sizes: list[int] = field(default_factory=lambda: [0] * COARSE_BUCKETS)
+    # Buckets whose digests cannot prove equality.
+    inconclusive: set[int] = field(default_factory=set)
+
+    def add(self, entry: RecordState) -> None:
+        """Add an entry. Deleted records are not part of the digest, since the other side may lack them."""
+        bucket = coarse_bucket(entry.id)
+        self.sizes[bucket] += 1
+        if not entry.deleted:
+            self.digests[bucket].add(entry.id, entry.version, entry.content, entry.stored)
+
+
+@dataclass(frozen=True)
+class BucketComparison:
+    """The comparison of a reference with an index of a resource, which `refresh` refreshes.
+
+    `taken_at` is the time of the reference's state, in microseconds since 1970.
+    """
+
+    resource: Resource
+    reference: VerificationSide
+    index: IndexSide
+    refresh: Callable[[], Awaitable[None]]
+    result: VerificationResult
+    taken_at: int
+
+    async def run(self) -> None:
+        """Compare all records and add the differences to the result.
+
+        The reference may have several entries of a record, the index has one: the digests of such a bucket differ, and
+        the second pass decides. They may only agree by accident if a record is live and later deleted in the reference,
+        but still live in the index, so every deletion is looked up.
+        """
+        with recorded(self.reference) as reference, recorded(self.index) as index:
+            await self._compare(reference, index)
+
+    async def _compare(self, reference: RecordedSide, index: RecordedSide) -> None:
+        expected, indexed = await self._digests(reference, index)
+        differing = []
+        for bucket in range(COARSE_BUCKETS):
+            if (
+                bucket in expected.inconclusive | indexed.inconclusive
+                or expected.digests[bucket] != indexed.digests[bucket]
+            ):
+                differing.append(bucket)
+            else:
+                self.result.compared += expected.digests[bucket].count
+        sizes = [max(pair) for pair in zip(expected.sizes, indexed.sizes, strict=True)]
+        for group in _groups(differing, sizes):
+            await self._compare_records(frozenset(group), reference, index)
+
+    async def _digests(self, reference: RecordedSide, index: RecordedSide) -> tuple[_BucketDigests, _BucketDigests]:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                expected = tasks.create_task(self._reference_digests(reference))
+                indexed = tasks.create_task(self._index_digests(index))
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+        return expected.result(), indexed.result()
+
+    async def _reference_digests(self, reference: RecordedSide) -> _BucketDigests:
+        digests = _BucketDigests()
+        async for page in reference.record():
+            for entry in page:
+                digests.add(entry)
+            if deleted := [entry.id for entry in page if entry.deleted]:
+                digests.inconclusive.update(map(coarse_bucket, await self.index.live_ids(deleted)))
+        return digests
+
+    async def _index_digests(self, index: RecordedSide) -> _BucketDigests:
+        digests = _BucketDigests()
+        async for page in index.record():
+            for entry in page:
+                digests.add(entry)
+                if not entry.deleted and self.resource.canonical_identifier(entry.id) != entry.id:
+                    self.result.add_unreachable(entry.id)
+            digests.inconclusive.update(coarse_bucket(entry.id) for entry in page if entry.version == UNDATED)
+        return digests
+
+    async def _compare_records(self, group: frozenset[int], reference: RecordedSide, index: RecordedSide) -> None:
+        """Compare some buckets record by record. Differences are looked up again before they are reported."""
+        expected = await self._newest(group, reference)
+        self.result.compared += sum(not entry.deleted for entry in expected.values())
+        seen, suspects = set[str](), set[str]()
+        async for page in index.recorded(group):
+            seen.update(entry.id for entry in page)
+            suspects.update(
+                entry.id for entry in page if classify_difference(expected.get(entry.id), entry, self.taken_at)
+            )
+        suspects.update(entry.id for entry in expected.values() if not entry.deleted and entry.id not in seen)
+        if suspects:
+            await self.refresh()
+            await self._report(expected, sorted(suspects))
+
+    async def _newest(self, group: frozenset[int], reference: RecordedSide) -> dict[str, RecordState]:
+        newest: dict[str, RecordState] = {}
+        async for page in reference.recorded(group):
+            for entry in page:
+                known = newest.get(entry.id)
+                self.result.repeated += known is not None
+                if known is None or entry.version > known.version:
+                    newest[entry.id] = entry
+        return newest
+
+    async def _report(self, expected: dict[str, RecordState], suspects: Sequence[str]) -> None:
+        for start in range(0, len(suspects), _RECORDS_PER_LOOKUP):
+            batch = suspects[start : start + _RECORDS_PER_LOOKUP]
+            indexed = await self.index.look_up(batch)
+            for identifier in batch:
+                sides = expected.get(identifier), indexed.get(identifier)
+                if (kind := classify_difference(*sides, self.taken_at)) is not None:
+                    self.result.add(kind, *sides)
+
+
+def _groups(buckets: Iterable[int], sizes: Sequence[int]) -> list[list[int]]:
+    """Group buckets by at most `MAX_RECORDS_IN_MEMORY` records; a larger bucket is a group of its own."""
+    groups: list[list[int]] = []
+    size = 0
+    for bucket in buckets:
+        if not groups or size + sizes[bucket] > MAX_RECORDS_IN_MEMORY:
+            groups.append([])
+            size = 0
+        groups[-1].append(bucket)
+        size += sizes[bucket]
+    return groups
+
 
 THE_SOURCE = "the source"
 # The time of an earlier generation's state is unknown, so no record counts as newer.

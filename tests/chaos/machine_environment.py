@@ -16,11 +16,11 @@ from unittest.mock import patch
 from aiohttp.test_utils import TestClient, TestServer
 from elasticsearch import AsyncElasticsearch
 
+import indexer.rebuild as resource_build
 from cluster.connection import ConnectionSettings, connect
 from indexer import IndexerSettings
-from indexer.build import resource_build
-from indexer.build.build_job import BuildJob
-from indexer.documents.coverage import EVERY_COMPANY
+from indexer.documents.companies import EVERY_COMPANY
+from indexer.generations.checkpoint import BuildJob
 from mappings import COMPANY, LISTING, SOLD_LISTING, Resource
 from mappings.shards.ranges import ShardRanges, cut_evenly
 from mappings.stored_document import feed_key

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from indexer import rollback
-from indexer.documents.coverage import EVERY_COMPANY
+from indexer.documents.companies import EVERY_COMPANY
 from mappings import Resource
 from mappings.stored_document import is_move
 from tests.chaos.machine_environment import MachineEnvironment

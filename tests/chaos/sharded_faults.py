@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from unittest.mock import patch
 
+import indexer.maintenance.compaction as cluster_load
 from cluster import index_wear
 from indexer import CompactionOutcome, ResourceReport, RunStage, compact
-from indexer.maintenance import cluster_load
-from indexer.maintenance.merge_tasks import MergeTasks
+from indexer.maintenance.compaction import MergeTasks
 from tests.chaos.scenario_cluster import ScenarioCluster
 from tests.chaos.scenario_result import ScenarioResult
 from tests.chaos.sharded_feeds import FEEDS, SHARDS, ShardedFeeds, changing_feeds, in_shards

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from elasticsearch import ApiError, NotFoundError
 
 from indexer import begin_new_lives
-from indexer.documents.coverage import EVERY_COMPANY, CoverageRequest
+from indexer.documents.companies import EVERY_COMPANY, CoverageRequest
 from indexer.errors import IndexerError
 from mappings import LISTING
 from service.health.monitor import HEALTH_MONITOR

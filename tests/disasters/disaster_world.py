@@ -138,7 +138,7 @@ async def opened_world(url: str, folder: Path, backups: Path) -> AsyncIterator[D
         service_clock = ServiceClock(2 * _SERVICE.shared_seconds)
         for module in ("service.search.cached_value", "service.search.query", "service.resources.responses"):
             stack.enter_context(patch(f"{module}.time", service_clock))
-        stack.enter_context(patch("indexer.lock.distributed_lock.time", Hurry(_LOCK_STEP_SECONDS)))
+        stack.enter_context(patch("indexer.lock.time", Hurry(_LOCK_STEP_SECONDS)))
         stack.enter_context(patch("brokerage_feed.http_client.sleep", lambda _: asyncio.sleep(0)))
         world = DisasterWorld(url, folder, backups, admin, gated, StepGate(gated.transport), clock, service_clock)
         await world.build(HOME)

@@ -101,7 +101,7 @@ def test_a_lie_is_found_without_lives(
     world: DisasterWorld, runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("service.health.checks.replacement", lambda *_: None)
-    monkeypatch.setattr("indexer.control.lives.is_replaced", lambda *_: False)
+    monkeypatch.setattr("indexer.control.is_replaced", lambda *_: False)
     with pytest.raises(Lie, match="served and copied"):
         runner.run(_restore_unnoticed(world, is_declared=False))
 

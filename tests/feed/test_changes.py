@@ -9,7 +9,7 @@ from yarl import URL
 
 import service.feed.changes as changes_page
 from indexer.maintenance.pruning import prune
-from indexer.maintenance.rollback import rollback
+from indexer.rollback import rollback
 from mappings import COMPANY, LISTING, OFFICE
 from service.app import SERVICES
 from service.search.cached_value import CacheAges

@@ -6,9 +6,8 @@ from contextlib import contextmanager
 import orjson
 import pytest
 
-from indexer.documents.content_hashes import restricted_hashes
-from indexer.documents.coverage import EVERY_COMPANY
-from indexer.documents.search_values import missing_values
+from indexer.documents.builder import missing_values, restricted_hashes
+from indexer.documents.companies import EVERY_COMPANY
 from indexer.errors import RefusedError
 from mappings import COMPANY, LISTING, SOLD_LISTING
 from mappings.display import OPT_OUTS

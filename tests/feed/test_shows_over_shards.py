@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from indexer.indices.bulk import BulkSender
+from indexer.bulk import BulkSender
 from mappings import COMPANY, LISTING
 from mappings.display import DisplayLicence
 from mappings.shards.ranges import ShardRanges

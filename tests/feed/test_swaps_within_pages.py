@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from indexer.indices.lifecycle import GenerationLifecycle
+from indexer.generations.lifecycle import GenerationLifecycle
 from mappings import COMPANY, LISTING
 from service.app import SERVICES, create_app
 from service.keys.store import KeyStore

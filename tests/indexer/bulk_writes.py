@@ -8,9 +8,8 @@ from typing import Any
 from elasticsearch import AsyncElasticsearch
 
 from cluster.connection import connect
+from indexer.bulk import AdaptiveLimit, BulkOptions, BulkSender, BulkWrite
 from indexer.documents.builder import PendingDocument
-from indexer.indices.adaptive_limit import AdaptiveLimit
-from indexer.indices.bulk import BulkOptions, BulkSender, BulkWrite
 from mappings import TEAM
 from mappings.index_body import index_body
 from tests.indexer.conftest import Bench

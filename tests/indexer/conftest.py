@@ -13,9 +13,9 @@ from elasticsearch import AsyncElasticsearch
 from cluster.connection import ConnectionSettings
 from cluster.control_index import Mark, read_mark
 from indexer import IndexerContext, IndexerSettings, RunSummary, Source, open_source, reindex, update
-from indexer.documents.coverage import BY_SOURCE
-from indexer.indices.scan import fetch_documents
+from indexer.documents.companies import BY_SOURCE
 from indexer.reporting.report import ignore_progress
+from indexer.scan import fetch_documents
 from mappings import COMPANY, RESOURCES, Resource
 from mappings.shards.ranges import ShardRanges
 from mappings.shards.visibility import LEFT_QUERY

@@ -3,8 +3,7 @@
 import pytest
 
 from cluster.settings import SettingError, load_settings
-from indexer.settings import IndexerSettings
-from indexer.shard_settings import AUTO, ShardRequest, replica_settings
+from indexer.settings import AUTO, IndexerSettings, ShardRequest, replica_settings
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from indexer.control.replications import ReplicationStatus
+from indexer.control import ReplicationStatus
 from indexer.maintenance.status import status
 from indexer.reporting.report import ignore_progress
 from indexer.reso.replication import Replicator, RoundResult, open_replication

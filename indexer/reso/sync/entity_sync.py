@@ -11,7 +11,7 @@ from dataclasses import replace
 import msgspec
 
 from indexer.errors import RefusedError
-from indexer.reporting.tolerance import tolerated_count
+from indexer.reporting.report import tolerated_count
 from indexer.reso.client.odata import SyncPosition, format_source_time, parse_source_time
 from indexer.reso.mirror import Mirror, seen_keys
 from indexer.reso.source_map import BY_LINKS, BY_TIMES

@@ -1,9 +1,11 @@
 """The column map: a TOML file that declares how the rows of tables become envelopes, of one resource or of several.
 
 Its keys are the members of the envelope and of the record, each set to a constant or to the cells that it comes from.
-The type of a value follows from the declaration of the field (`mappings`), not from the column map.
+The type of a value follows from the declaration of the field (`mappings`), not from the column map. Other keys say how
+the text of all cells is written.
 """
 
+import codecs
 import difflib
 import re
 import tomllib
@@ -11,22 +13,203 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
 from indexer.errors import SourceError
-from indexer.source.tables.cell_sources import (
-    DatedCellSource,
-    NumberCellSource,
-    TextCellSource,
-    UnixCellSource,
-    UntypedCellSource,
-)
-from indexer.source.tables.table_format import TableFormat
 from mappings import COMPANY, RESOURCES, Resource
 from mappings.fields import Field, FieldKind, boolean, date_time, integer, string
 from mappings.record_type import record_type
+
+
+class TableFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`files` are names, folders or patterns relative to the column map.
+
+    Without `encoding` and `delimiter` both are detected.
+    `empty` has texts that count as an empty cell; `trim` has characters to remove, besides blanks, from both ends of
+    cells. `skip_if` has texts by column: a row with one of them is left out. With `pass_through`, a column that has the
+    name of a field is that field.
+    """
+
+    file: str | None = None
+    files: list[str] | None = None
+    encoding: str | None = None
+    delimiter: str | None = None
+    quote: str = '"'
+    decimal: str = "."
+    thousands: str = ""
+    currency: str | list[str] = ""
+    date_format: str | list[str] | None = None
+    date_time_format: str | list[str] | None = None
+    time_zone: str = "UTC"
+    empty: list[str] = []
+    trim: str = ""
+    skip_if: dict[str, str | list[str]] = {}
+    pass_through: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a key that cannot be used."""
+        if (self.file is None) == (not self.files):
+            raise ValueError("Give either `file` or `files`")
+        if self.delimiter is not None and len(self.delimiter) != 1:
+            raise ValueError(f"`delimiter` is {self.delimiter!r}: give one character, such as ; or \\t")
+        if len(self.quote) > 1:
+            raise ValueError(f"`quote` is {self.quote!r}: give one character, or an empty text for none")
+        if self.encoding is not None:
+            _check_encoding(self.encoding)
+        check_number_signs(self.decimal, self.thousands)
+        zone(self.time_zone)
+
+    @property
+    def patterns(self) -> list[str]:
+        """The names of the files, folders or patterns."""
+        return self.files or [self.file or ""]
+
+
+def check_number_signs(decimal: str, thousands: str) -> None:
+    """Raise ValueError for signs that make numbers ambiguous."""
+    if decimal not in {".", ","}:
+        raise ValueError(f"`decimal` is {decimal!r}: use . or ,")
+    if len(thousands) > 1 or thousands == decimal or thousands.isalnum():
+        raise ValueError(f"`thousands` is {thousands!r}: give one character other than `decimal`, or an empty text")
+
+
+def _check_encoding(name: str) -> None:
+    try:
+        is_text = codecs.lookup(name)._is_text_encoding  # noqa: SLF001 - the only way to exclude codecs such as hex
+    except LookupError:
+        is_text = False
+    if not is_text:
+        raise ValueError(f"`encoding` is {name!r}: use a name such as utf-8, windows-1252 or utf-16")
+
+
+def zone(name: str) -> ZoneInfo:
+    """Return a time zone; raise ValueError for an unknown one."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"`time_zone` is {name!r}: use a name such as America/New_York") from None
+
+
+def texts(value: str | list[str] | None) -> list[str]:
+    """Return one text or several as a list, without empty ones."""
+    return [text for text in ([value] if isinstance(value, str) else value or []) if text]
+
+
+_PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
+_ORIGINS = ("column", "template", "join", "uuid5", "formula")
+
+
+class CellSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A value from one cell (`column`), or from several.
+
+    `template` is a text such as `{street} {number}`, without a value if one of its cells is empty. `join` lists
+    columns: the cells that are not empty are joined with `separator`. `uuid5` is a template whose text, with the
+    company, becomes a name-based UUID. `replace` exchanges parts of the text, then `map` translates it; a text that
+    `map` lacks becomes `default`, stays as it is with `keep_unmapped`, or is an error. `split` separates a cell into
+    the elements of a list.
+    """
+
+    column: str | None = None
+    template: str | None = None
+    join: list[str] | None = None
+    uuid5: str | None = None
+    separator: str | None = None
+    replace: dict[str, str] | None = None
+    map: dict[str, str | int | float | bool] | None = None
+    default: str | int | float | bool | None = None
+    keep_unmapped: bool = False
+    split: str | None = None
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for an invalid combination."""
+        known = [name for name in _ORIGINS if name in self.__struct_fields__]
+        given = [name for name in known if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError("Give one of " + ", ".join(f"`{name}`" for name in known))
+        if not self.columns or not all(self.columns):
+            raise ValueError(_NO_COLUMN[given[0]])
+        if (self.default is not None or self.keep_unmapped) and self.map is None:
+            name = "default" if self.default is not None else "keep_unmapped"
+            raise ValueError(f"`{name}` is for texts that are not in `map`: add a `map`")
+        if self.separator is not None and self.join is None:
+            raise ValueError("`separator` is for `join`: add a `join`")
+        if given == ["formula"] and (self.map or self.replace or self.split):
+            raise ValueError("A `formula` cannot have `map`, `replace` or `split`")
+        if self.split == "":
+            raise ValueError("`split` is empty: give the text that separates the values")
+
+    @property
+    def text(self) -> str:
+        """The text with placeholders; empty for `column` and `join`."""
+        return self.template or self.uuid5 or ""
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns that are read."""
+        if self.column is not None:
+            return [self.column]
+        return self.join if self.join is not None else _PLACEHOLDER.findall(self.text)
+
+    @property
+    def literals(self) -> list[str]:
+        """The texts before, between and after the columns of a text with placeholders."""
+        return _PLACEHOLDER.split(self.text)[::2]
+
+
+_NO_COLUMN = {
+    "column": "`column` is empty: give the name of a column, or give the column a name in the file",
+    "template": "The template has no column: write {column name}",
+    "uuid5": "`uuid5` has no column: write {column name}",
+    "formula": "The formula has no column: write {column name}",
+    "join": "`join` has no columns, or an empty name",
+}
+
+
+class TextCellSource(CellSource, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A text; `time_format` is the `strptime` format of a time of day, which becomes HH:MM:SS."""
+
+    time_format: str | list[str] | None = None
+
+
+class NumberCellSource(CellSource, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A number, or a `formula` such as `{Lot SqFt} / 43560`. The other members override those of the table."""
+
+    formula: str | None = None
+    decimal: str | None = None
+    thousands: str | None = None
+    currency: str | list[str] | None = None
+
+    @property
+    def text(self) -> str:
+        """The text with placeholders; empty for `column` and `join`."""
+        return self.template or self.uuid5 or self.formula or ""
+
+
+class DatedCellSource(CellSource, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A date or date-time: `format` has `strptime` formats, the first that fits counts; ISO 8601 if absent.
+
+    A text without an offset is in `time_zone`, by default that of the table.
+    """
+
+    format: str | list[str] | None = None
+    time_zone: str | None = None
+
+
+class UnixCellSource(NumberCellSource, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Seconds since 1970: a number, or with `format` a date-time."""
+
+    format: str | list[str] | None = None
+    time_zone: str | None = None
+
+
+class UntypedCellSource(NumberCellSource, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A value of a field whose type the contract does not state."""
+
+    type: Literal["string", "integer", "number", "boolean"] | None = None
+
 
 ON_CHANGE = "on change"
 _BY_ALIAS = {resource.alias: resource for resource in RESOURCES}

@@ -1,20 +1,37 @@
-"""Tables as a source: the column maps of one or several resources, each over one or several files."""
+"""Tables as a source: column maps, each applied to the headers of its files and then to their rows."""
+
+from __future__ import annotations
 
 import datetime as dt
+import difflib
+import string
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 
 from indexer.clock import now_microseconds
+from indexer.errors import InvalidRecordError, SourceError
 from indexer.source.files import file_identity, modified_microseconds
 from indexer.source.lines import ChangeStream, LineStream, RejectedLine, Source, SourceLine, chained_resources
-from indexer.source.tables.column_map import read_column_maps
-from indexer.source.tables.mapped_tables import MappedTables
+from indexer.source.tables.cells import CellContext, ReadText, constant_converter, value_reader
+from indexer.source.tables.column_map import (
+    CELL_TYPES,
+    ON_CHANGE,
+    CellSource,
+    ColumnMap,
+    TableFormat,
+    envelope_fields,
+    read_column_maps,
+)
+from indexer.source.tables.rows import CsvRow, TableFile, header_cells, read_csv_rows, table_files
 from mappings import COMPANY, Resource
+from mappings.fields import Field, FieldKind
 
 _encode = msgspec.json.Encoder().encode
 _EPOCH = dt.datetime.fromtimestamp(0, dt.UTC)
@@ -153,3 +170,284 @@ class _TableChain:
 def skipped_rows(source: Source) -> dict[str, int]:
     """Return how many rows a source left out by `skip_if` in its last complete pass, by resource."""
     return source.skipped if isinstance(source, TableSource) else {}
+
+
+Row = list[str]
+
+
+class MappedTables:
+    """The files of one column map; `skipped` is the number of rows that `skip_if` left out in the last pass."""
+
+    def __init__(self, column_map: ColumnMap, max_bytes: int, undated: str) -> None:
+        """Find the files; `undated` is the `updated_at` of rows whose content decides. Raises SourceError."""
+        self.column_map = column_map
+        self.resource = column_map.resource
+        self.files = table_files(column_map.declared, column_map.path.parent, column_map.name)
+        self.is_dated = column_map.declared.updated_at != ON_CHANGE
+        self.skipped = 0
+        self._max_bytes = max_bytes
+        self._undated = undated
+        self._converters: dict[tuple[str, ...], _RowConverter] = {}
+
+    @contextmanager
+    def open(self, file: TableFile, before: int = 0) -> Iterator[OpenTable]:
+        """Open the rows of a file, after `before` lines of others; raise SourceError if a column is missing."""
+        declared, form = self.column_map.declared, file.form
+        with file.open() as plain:
+            rows = read_csv_rows(file.name, plain.reader, self._max_bytes, form, declared.quote)
+            header = TableHeader(self.column_map, file.name, header_cells(rows, file.name), self._undated)
+            yield OpenTable(self._converted(rows, file.name, before, self._converter(header)), plain.position, header)
+
+    def _converter(self, header: TableHeader) -> _RowConverter:
+        """Return the column map applied to a header, once for all files that have the same columns."""
+        columns = tuple(header.columns)
+        if columns not in self._converters:
+            made = _RowConverter(header, header.envelope_builder(), header.identifier_reader(), _skips(header))
+            self._converters[columns] = made
+        return self._converters[columns]
+
+    def _converted(
+        self, rows: Iterator[CsvRow], file: str, before: int, convert: _RowConverter
+    ) -> Iterator[SourceLine | RejectedLine]:
+        is_dated, clean = self.is_dated, _cleaner(self.column_map.declared)
+        for row in rows:
+            cells = clean(row.cells) if clean else row.cells
+            try:
+                data = convert(row, cells)
+            except InvalidRecordError as error:
+                line = SourceLine(file, row.number, row.data, before, is_dated)
+                yield RejectedLine(line, error, self.resource, convert.identifier(cells))
+            else:
+                if data is None:
+                    self.skipped += 1
+                else:
+                    yield SourceLine(file, row.number, data, before, is_dated)
+
+
+@dataclass(frozen=True)
+class OpenTable:
+    """The lines of an open file, how many of its stored bytes have been read, and its header."""
+
+    lines: Iterator[SourceLine | RejectedLine]
+    position: Callable[[], int]
+    header: TableHeader
+
+
+@dataclass(frozen=True)
+class _RowConverter:
+    header: TableHeader
+    envelope: Callable[[Row], dict[str, object]]
+    identifier: Callable[[Row], frozenset[str] | None]
+    skips: Callable[[Row], bool] | None
+
+    def __call__(self, row: CsvRow, cells: Row) -> bytes | None:
+        """Return the envelope of a row, None if it is skipped; raise InvalidRecordError."""
+        if row.error:
+            raise InvalidRecordError("", row.error)
+        if len(cells) != len(self.header.columns):
+            raise InvalidRecordError("", f"has {len(cells)} cells, but the header has {len(self.header.columns)}")
+        if self.skips is not None and self.skips(cells):
+            return None
+        return _encode(self.envelope(cells))
+
+
+def _cleaner(declared: TableFormat) -> Callable[[Row], Row] | None:
+    """Return the function that trims cells and empties those that count as empty; None if there is nothing to do."""
+    if not declared.trim and not declared.empty:
+        return None
+    characters, empty = declared.trim + string.whitespace + "\u00a0", frozenset(declared.empty)
+
+    def clean(row: Row) -> Row:
+        trimmed = [cell.strip(characters) for cell in row]
+        return ["" if cell in empty else cell for cell in trimmed]
+
+    return clean
+
+
+def _skips(header: TableHeader) -> Callable[[Row], bool] | None:
+    """Return the function that decides whether a row is left out."""
+    declared: TableFormat = header.column_map.declared
+    rules = [
+        (header.index_of("skip_if", column), frozenset([value] if isinstance(value, str) else value))
+        for column, value in declared.skip_if.items()
+    ]
+    return (lambda row: any(row[index] in values for index, values in rules)) if rules else None
+
+
+_DATED = frozenset({FieldKind.DATE, FieldKind.DATE_TIME})
+
+
+class ValueExtractor(NamedTuple):
+    """How to get a value from a row: None if there is none; raises InvalidRecordError if it cannot be converted.
+
+    With `is_split` the value is a list of values for the list around it.
+    """
+
+    extract: Callable[[Row], object]
+    is_constant: bool = False
+    is_split: bool = False
+
+
+@dataclass(frozen=True)
+class TableHeader:
+    """The columns of a table, its column map, the name of its file for messages, and the time of rows without one."""
+
+    column_map: ColumnMap
+    file: str
+    columns: list[str]
+    undated: str  # ISO 8601
+
+    def envelope_builder(self) -> Callable[[Row], dict[str, object]]:
+        """Return the function that turns a row into an envelope; raise SourceError for an unknown column."""
+        resource, declared = self.column_map.resource, self.column_map.declared
+        members = self._members("", [(field, getattr(declared, field.name)) for field in envelope_fields(resource)])
+        record = self._members("record.", self._record_values())
+
+        def envelope(row: Row) -> dict[str, object]:
+            return {**_extracted(members, row), "record": _extracted(record, row)}
+
+        return envelope
+
+    def identifier_reader(self) -> Callable[[Row], frozenset[str] | None]:
+        """Return the function that reads the identifier of an invalid row; None if that is invalid too."""
+        name = self.column_map.resource.identifier
+        own = [(field, declared) for field, declared in self._record_values() if field.name == name]
+        members = self._members("record.", own)
+        if name not in members:
+            raise SourceError(f"{self.column_map.name}: {self.file} has no column {name!r}: set it in [record].")
+
+        def identifier(row: Row) -> frozenset[str] | None:
+            with suppress(InvalidRecordError, UnicodeEncodeError):
+                value = members[name].extract(row) if len(row) == len(self.columns) else None
+                if value is not None and str(value).encode():
+                    return frozenset({str(value)})
+            return None
+
+        return identifier
+
+    def index_of(self, path: str, column: str) -> int:
+        """Return the position of a column; raise SourceError if there is none, or more than one."""
+        count = self.columns.count(column)
+        if count != 1:
+            problem = "has no column" if count == 0 else "has more than one column"
+            columns = ", ".join(name or "(blank)" for name in self.columns)
+            close = difflib.get_close_matches(column, filter(None, self.columns), n=1, cutoff=0.7) if not count else []
+            advice = "".join(f" Did you mean {name!r}?" for name in close)
+            raise SourceError(
+                f"{self.column_map.name}: {path}: {self.file} {problem} {column!r} among: {columns}.{advice}"
+            )
+        return self.columns.index(column)
+
+    def _record_values(self) -> list[tuple[Field, Any]]:
+        """Return the fields of the record with what is declared for them, or the columns that have their names."""
+        declared = self.column_map.declared
+        passed = set(self.columns) if declared.pass_through else set()
+        values = []
+        for field in self.column_map.resource.stored:
+            value = getattr(declared.record, field.name)
+            if value is None and field.name in passed and field.kind in CELL_TYPES:
+                value = CELL_TYPES[field.kind](column=field.name)
+            values.append((field, value))
+        return values
+
+    def _members(self, prefix: str, given: Iterable[tuple[Field, Any]]) -> dict[str, ValueExtractor]:
+        return {
+            field.name: self._value(prefix + field.name, field, value) for field, value in given if value is not None
+        }
+
+    def _value(self, path: str, field: Field, declared: Any) -> ValueExtractor:
+        if isinstance(declared, list):
+            return _list([self._single(f"{path}[{index}]", field, one) for index, one in enumerate(declared)])
+        single = self._single(path, field, declared)
+        if single.is_split and field.kind is not FieldKind.UNTYPED:
+            raise SourceError(f"{self.column_map.name}: {path} is not a list: remove `split`.")
+        return single
+
+    def _single(self, path: str, field: Field, declared: Any) -> ValueExtractor:
+        if field.members:
+            given = [(member, getattr(declared, member.name)) for member in field.members]
+            members = self._object_members(f"{path}.", given)
+            return _objects(members) if any(member.is_split for member in members.values()) else _object(members)
+        if isinstance(declared, CellSource):
+            return self._cells(path, field.kind, declared)
+        return self._constant(path, field.kind, declared)
+
+    def _object_members(self, prefix: str, given: Iterable[tuple[Field, Any]]) -> dict[str, ValueExtractor]:
+        """Return the members of an object; one that is split makes several objects."""
+        return {
+            field.name: self._value(prefix + field.name, field, value)
+            if field.members or isinstance(value, list)
+            else self._single(prefix + field.name, field, value)
+            for field, value in given
+            if value is not None
+        }
+
+    def _cells(self, path: str, kind: FieldKind, cells: CellSource) -> ValueExtractor:
+        try:
+            context = CellContext(self.column_map.declared, self.index_of, self._company(path))
+            read = value_reader(path, kind, cells, context)
+        except ValueError as error:
+            shown = f" {cells.text!r}" if cells.text else ""
+            raise SourceError(f"{self.column_map.name}: {path}:{shown} {error}.") from None
+        return ValueExtractor(read, is_split=cells.split is not None)
+
+    def _company(self, path: str) -> ReadText:
+        """Return how the key of a row's company is read, for name-based UUIDs."""
+        declared = None if self.column_map.resource is COMPANY else self.column_map.declared.platform_company_id
+        if isinstance(declared, CellSource) and path != "platform_company_id":
+            extract = self._cells("platform_company_id", FieldKind.STRING, declared).extract
+            return lambda row: str(extract(row) or "")
+        return lambda _: declared if isinstance(declared, str) else ""
+
+    def _constant(self, path: str, kind: FieldKind, declared: object) -> ValueExtractor:
+        text = self.undated if path == "updated_at" and declared == ON_CHANGE else declared
+        try:
+            value = constant_converter(kind)(text) if kind in _DATED and isinstance(text, str) else text
+        except ValueError as error:
+            raise SourceError(f"{self.column_map.name}: {path} is {declared!r}, which {error}.") from error
+        return ValueExtractor(lambda _: value, is_constant=True)
+
+
+def _extracted(members: dict[str, ValueExtractor], row: Row) -> dict[str, object]:
+    return {name: value for name, member in members.items() if (value := member.extract(row)) is not None}
+
+
+def _object(members: dict[str, ValueExtractor]) -> ValueExtractor:
+    """Return an object; it has no value if all of its cells are empty, whatever its constants."""
+    from_cells = [name for name, member in members.items() if not member.is_constant]
+
+    def extract(row: Row) -> dict[str, object] | None:
+        values = _extracted(members, row)
+        return values if not from_cells or any(name in values for name in from_cells) else None
+
+    return ValueExtractor(extract, is_constant=not from_cells)
+
+
+def _objects(members: dict[str, ValueExtractor]) -> ValueExtractor:
+    """Return one object for each value of the members that are split; they have the other members in common."""
+    split = {name: member for name, member in members.items() if member.is_split}
+    common = {name: member for name, member in members.items() if not member.is_split}
+
+    def extract(row: Row) -> list[dict[str, object]] | None:
+        shared, lists = _extracted(common, row), _extracted(split, row)
+        longest = zip_longest(*[values for values in lists.values() if isinstance(values, list)])
+        made = [dict(zip(lists, values, strict=True)) for values in longest]
+        return [{**shared, **{name: one for name, one in own.items() if one is not None}} for own in made] or None
+
+    return ValueExtractor(extract, is_split=True)
+
+
+def _list(elements: list[ValueExtractor]) -> ValueExtractor:
+    """Return a list of the elements that have a value."""
+
+    def extract(row: Row) -> list[object] | None:
+        values: list[object] = []
+        for element in elements:
+            value = element.extract(row)
+            if element.is_split and isinstance(value, list):
+                values.extend(value)
+            elif value is not None:
+                values.append(value)
+        return values or None
+
+    return ValueExtractor(extract, is_constant=all(element.is_constant for element in elements))

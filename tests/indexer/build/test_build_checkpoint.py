@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from cluster.control_index import CONTROL_BODY, ensure_index
-from indexer import LockedError
-from indexer.build.build_checkpoint import BuildCheckpoint, BuildProgress
-from indexer.indices import backoff
+from indexer import LockedError, backoff
+from indexer.generations.checkpoint import BuildCheckpoint, BuildProgress
 from tests.indexer.bulk_writes import proxied_client
 from tests.indexer.conftest import Bench
 from tests.network.bulk_proxy import RequestProxy

@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 from indexer import RunSummary, SourceError, open_source, rollback
-from indexer.documents.coverage import EVERY_COMPANY, CoverageRequest
-from indexer.indices.lifecycle import GenerationLifecycle
-from indexer.source.folder_source import FolderSource
-from indexer.verify.findings import DifferenceKind
-from indexer.verify.verification import verify_against_source
+from indexer.documents.companies import EVERY_COMPANY, CoverageRequest
+from indexer.generations.lifecycle import GenerationLifecycle
+from indexer.source.opener import FolderSource
+from indexer.verify.verification import DifferenceKind, verify_against_source
 from mappings import COMPANY, LISTING, TEAM
 from tests.indexer.build.two_companies import Loader, company, live_names, of, stored, team, teams
 from tests.indexer.conftest import Bench

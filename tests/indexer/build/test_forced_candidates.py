@@ -3,7 +3,7 @@
 import pytest
 
 from indexer import ResourceReport, RunStage
-from indexer.build.build_checkpoint import BuildCheckpoint
+from indexer.generations.checkpoint import BuildCheckpoint
 from mappings import COMPANY, OFFICE, TEAM
 from tests.indexer.build.test_swap_gate import start, teams
 from tests.indexer.conftest import Bench

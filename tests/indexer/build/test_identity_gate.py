@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from indexer import ResourceReport, RunStage, RunSummary
-from indexer.build.identity_gate import CompanyRemovals, removal_objection
-from indexer.documents.coverage import EVERY_COMPANY
+from indexer.documents.companies import EVERY_COMPANY
+from indexer.generations.gates import CompanyRemovals, removal_objection
 from mappings import AGENT, COMPANY, LISTING, OFFICE, TEAM, Resource
 from mappings.references import declared_references
 from tests.indexer.conftest import Bench

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+import indexer.load.processes as loader_process
 from indexer import ElasticsearchError, IndexerError
-from indexer.build.parallel import loader_process
 from mappings import COMPANY, TEAM
 from tests.indexer.changing_sources import bad_numbers, first, live_changes, second, source
 from tests.indexer.conftest import Bench

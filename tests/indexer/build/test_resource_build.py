@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from cluster.control_index import ensure_index
 from indexer import RunStage
+from indexer.bulk import AdaptiveLimit, BulkResult, BulkSender, BulkWrite
 from indexer.documents.companies import Companies
 from indexer.documents.line_parser import LineParser, ParsedChunk
-from indexer.indices.adaptive_limit import AdaptiveLimit
-from indexer.indices.bulk import BulkResult, BulkSender, BulkWrite
 from indexer.source.lines import SourceLine
 from mappings import AGENT, COMPANY, LISTING, OFFICE, RESOURCES, SOLD_LISTING, TEAM
 from mappings.index_body import index_body, schema_fingerprint

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from indexer.build.build_checkpoint import BuildCheckpoint, BuildProgress
-from indexer.build.candidate import Candidate
-from indexer.build.candidate_swap import swap_together
-from indexer.indices.lifecycle import GenerationLifecycle
+from indexer.generations.candidate import Candidate, swap_together
+from indexer.generations.checkpoint import BuildCheckpoint, BuildProgress
+from indexer.generations.lifecycle import GenerationLifecycle
 from mappings import TEAM
 from tests.indexer.conftest import Bench
 from tests.indexer.lock.test_distributed_lock import hold, lock_holder
@@ -45,7 +44,7 @@ async def test_a_run_that_loses_its_lock_after_the_swap_deletes_nothing_of_its_s
         await swap_together(candidates)
         await successor.begin()
 
-    monkeypatch.setattr("indexer.build.rebuild.swap_together", swap_and_sleep)
+    monkeypatch.setattr("indexer.rebuild.swap_together", swap_and_sleep)
     assert (await bench.build({TEAM: [envelope(TEAM, {"name": "new"})]})).exit_code == 0
     assert await bench.live(TEAM) == "teams-v0002"
     assert await bench.indices() == ["teams-v0001", "teams-v0002", "teams-v0003"]

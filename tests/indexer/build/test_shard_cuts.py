@@ -4,10 +4,9 @@ from collections import Counter
 
 import pytest
 
-from indexer.build import shard_cuts
-from indexer.build.shard_cuts import WeighedSample, fitting_shards
-from indexer.build.shard_duplicates import older_copies
-from indexer.indices.search_hits import IndexRow
+import indexer.load.shards as shard_cuts
+from indexer.load.shards import WeighedSample, fitting_shards, older_copies
+from indexer.scan import IndexRow
 from indexer.source.lines import SourceLine
 from mappings import COMPANY, TEAM
 from tests.indexer.changes.scope_consumers import COMPANIES, team

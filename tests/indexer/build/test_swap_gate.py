@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from indexer import ResourceStatus, RunStage, prunable, prune, status
-from indexer.build.build_checkpoint import BuildCheckpoint
-from indexer.build.swap_gate import DocumentSample
 from indexer.documents.builder import PendingDocument
-from indexer.indices.lifecycle import GenerationLifecycle
+from indexer.generations.checkpoint import BuildCheckpoint
+from indexer.generations.gates import DocumentSample
+from indexer.generations.lifecycle import GenerationLifecycle
 from mappings import COMPANY, TEAM
 from tests.indexer.command.test_command import lines, run
 from tests.indexer.conftest import Bench

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from indexer import IndexerSettings
-from indexer.build.swap_gate import DocumentSample, count_objections
+from indexer.generations.gates import DocumentSample, count_objections
 from mappings import TEAM
 from tests.indexer.build.test_swap_gate import teams
 from tests.indexer.bulk_writes import bulk_sender, bulk_write, created_index

@@ -8,7 +8,7 @@ import pytest
 
 from indexer import RunStage
 from indexer.errors import LockedError
-from indexer.indices.lifecycle import GenerationLifecycle
+from indexer.generations.lifecycle import GenerationLifecycle
 from mappings import COMPANY, OFFICE, TEAM
 from tests.indexer.build.test_swap_gate import teams
 from tests.indexer.command.test_command import run

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from indexer import ResourceReport, RunStage, open_source
-from indexer.source.recovery import recovered_identifiers
+from indexer.source.lines import recovered_identifiers
 from mappings import COMPANY, LISTING, TEAM
 from tests.indexer.conftest import Bench
 from tests.records import envelope

@@ -3,7 +3,7 @@
 import pytest
 
 from indexer import RunStage
-from indexer.build.build_checkpoint import BuildCheckpoint
+from indexer.generations.checkpoint import BuildCheckpoint
 from mappings import TEAM
 from tests.indexer.build.two_companies import Loader, of, stored
 from tests.indexer.build.two_companies import teams as teams_of

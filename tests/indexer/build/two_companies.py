@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 
 from indexer import IndexerContext, RunSummary, open_source, reindex
-from indexer.documents.coverage import BY_SOURCE, CoverageRequest
-from indexer.indices.scan import scan_documents
+from indexer.documents.companies import BY_SOURCE, CoverageRequest
+from indexer.scan import scan_documents
 from mappings import COMPANY, RESOURCES, TEAM, Resource
 from tests.indexer.conftest import Bench
 from tests.records import envelope, write

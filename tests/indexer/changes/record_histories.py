@@ -10,7 +10,7 @@ import orjson
 from indexer.documents.builder import PendingDocument
 from indexer.documents.companies import Companies
 from indexer.documents.line_parser import LineParser, ParsedChunk
-from indexer.indices.scan import IndexRow
+from indexer.scan import IndexRow
 from indexer.source.lines import SourceLine
 from mappings import LISTING
 from mappings.stored_document import feed_key

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from indexer.changes.change_kind import ChangeKind, change_kind, change_kind_in_rebuild, newest_by_id
+from indexer.changes.stamps import ChangeKind, change_kind, change_kind_in_rebuild, newest_by_id
 from indexer.documents.builder import PendingDocument, tombstone_document
 from mappings.stored_document import TombstoneReason
 from tests.indexer.changes.record_histories import (

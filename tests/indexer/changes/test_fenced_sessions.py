@@ -12,14 +12,14 @@ from elasticsearch import NotFoundError
 
 from cluster.control_index import Mark
 from indexer import LockedError
+from indexer.bulk import AdaptiveLimit
 from indexer.changes import write_session
-from indexer.changes.change_kind import newest_by_id
+from indexer.changes.stamps import newest_by_id
+from indexer.changes.update_writer import UpdateWriter
 from indexer.changes.write_session import WriteSession
-from indexer.indices.adaptive_limit import AdaptiveLimit
-from indexer.indices.lifecycle import GenerationLifecycle
-from indexer.indices.scan import look_up_rows
-from indexer.lock.lock_store import LockState, LockStore
-from indexer.updates.update_writer import UpdateWriter
+from indexer.generations.lifecycle import GenerationLifecycle
+from indexer.lock import LockState, LockStore
+from indexer.scan import look_up_rows
 from mappings import COMPANY, TEAM
 from tests.indexer.conftest import Bench
 from tests.indexer.parsed_lines import parse_line
@@ -126,7 +126,7 @@ async def test_a_writer_that_slept_before_its_bulk_request_is_stamped_above_what
             await bench.update({TEAM: [team("rival", "new")]})
         return current
 
-    monkeypatch.setattr("indexer.updates.update_writer.look_up_rows", slow_look_up)
+    monkeypatch.setattr("indexer.changes.update_writer.look_up_rows", slow_look_up)
     outcome = await zombie.apply(newest_by_id([parse_line(TEAM, team("late", "new"))]))
     between = await bench.mark(TEAM)
     assert await stamp(bench, "rival") <= (between.clock, between.sequence)

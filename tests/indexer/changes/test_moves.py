@@ -8,17 +8,15 @@ import pytest
 
 from cluster.control_index import mark_id, read_mark
 from indexer import ElasticsearchError, RunStage, open_source, prune
-from indexer.changes.change_kind import newest_by_id
+from indexer.bulk import AdaptiveLimit, BulkResult, BulkSender, BulkWrite, delete_documents
+from indexer.changes.stamps import newest_by_id
+from indexer.changes.update_writer import UpdateWriter
 from indexer.documents.builder import PendingDocument
 from indexer.documents.companies import Companies
 from indexer.documents.line_parser import LineParser, ParsedChunk
-from indexer.indices.adaptive_limit import AdaptiveLimit
-from indexer.indices.bulk import BulkResult, BulkSender, BulkWrite
-from indexer.indices.bulk_deletes import delete_documents
-from indexer.indices.lifecycle import GenerationLifecycle
+from indexer.generations.lifecycle import GenerationLifecycle
 from indexer.reporting.report import ResourceReport
 from indexer.source.lines import SourceLine
-from indexer.updates.update_writer import UpdateWriter
 from indexer.verify.verification import verify_against_source
 from mappings import TEAM
 from mappings.digest import bucket, record_hash, split_hash

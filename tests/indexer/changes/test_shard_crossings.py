@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from indexer.build.candidate import Candidate
+import indexer.changes.update_writer as shard_move
+from indexer.bulk import BulkSender, BulkWrite
 from indexer.changes.write_session import open_write_session
-from indexer.indices.bulk import BulkSender, BulkWrite
-from indexer.maintenance.rollback import rollback
-from indexer.updates import shard_move
+from indexer.generations.candidate import Candidate
+from indexer.rollback import rollback
 from mappings import COMPANY, TEAM
 from mappings.shards.ranges import ShardRanges
 from mappings.stored_document import feed_key

@@ -19,10 +19,11 @@ from tests.indexer.conftest import Bench
 _PROGRAM = """
 import os
 from cluster import index_wear
-from indexer.build import loader
-from indexer.indices import backoff
-from indexer.maintenance import cluster_load, retained_history
-from indexer.updates import update_run
+import indexer.load.loader as loader
+import indexer.backoff as backoff
+import indexer.maintenance.compaction as cluster_load
+import indexer.maintenance.compaction as retained_history
+import indexer.update as update_run
 loader._CHECKPOINT_SECONDS = float(os.environ.get("CHECKPOINT_SECONDS", "0.05"))
 update_run._PUBLISH_INTERVAL_SECONDS = 0.05
 backoff._INITIAL_SECONDS = 0.005

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from indexer import open_source
-from indexer.inspection.source_check import check_source
+from indexer.inspection import check_source
 from mappings import AGENT, LISTING, SOLD_LISTING
 from tests.consumer.service_process import environment, run_service
 from tests.indexer.conftest import Bench

@@ -13,7 +13,7 @@ from cluster import publications
 from cluster.publications import HEAD_ID
 from indexer import prune, rollback
 from indexer.changes.write_session import WriteSession
-from indexer.control.event_ledger import EventRateLimit, publish_events
+from indexer.control import EventRateLimit, publish_events
 from mappings import COMPANY, OFFICE, TEAM
 from tests.indexer.changing_sources import changes, first
 from tests.indexer.conftest import Bench
@@ -23,7 +23,7 @@ from tests.indexer.faulty_responses import FaultyResponses
 from tests.records import deletion, envelope
 
 # The package has a function of the same name.
-UPDATE = import_module("indexer.updates.update_run")
+UPDATE = import_module("indexer.update")
 NEWER = "2026-03-03T00:00:00Z"
 
 
@@ -40,7 +40,7 @@ def office(name: str, text: str = "new", updated_at: str = NEWER) -> dict[str, A
 @pytest.fixture(autouse=True)
 def numbers_begin_at_1(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let tests name numbers: a new ledger begins with the time."""
-    monkeypatch.setattr("indexer.control.event_ledger.now_microseconds", int)
+    monkeypatch.setattr("indexer.control.now_microseconds", int)
 
 
 async def start(bench: Bench) -> None:
@@ -239,7 +239,7 @@ async def test_a_mark_published_during_another_append_is_appended_by_its_own_run
 
 def test_a_run_may_let_the_ledger_grow_fast_for_a_while_and_slowly_after_that(monkeypatch: pytest.MonkeyPatch) -> None:
     now, pacing = 1_000.0, EventRateLimit()
-    monkeypatch.setattr("indexer.control.event_ledger.time.monotonic", lambda: now)
+    monkeypatch.setattr("indexer.control.time.monotonic", lambda: now)
     assert [pacing.allows(2) for _ in range(51)] == [True] * 50 + [False]
     assert pacing.allows(0)
     now += 119.0

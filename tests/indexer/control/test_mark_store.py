@@ -7,7 +7,7 @@ import pytest
 from cluster.control_index import Mark
 from indexer import rollback
 from indexer.changes.write_session import WriteSession
-from indexer.control.mark_store import MarkStore
+from indexer.control import MarkStore
 from indexer.errors import LockedError
 from mappings import COMPANY, TEAM
 from tests.indexer.changes.test_fenced_sessions import apply_updates, expire_lock, stamp, start, team, update_writer

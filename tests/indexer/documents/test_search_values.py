@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from indexer.documents.search_values import missing_values
+from indexer.documents.builder import missing_values
 from mappings import LISTING
 from mappings.search_fields import Conversion, FieldOrigin
 from mappings.stored_document import encode_document, split_record

@@ -9,9 +9,9 @@ from uuid import UUID
 import pytest
 
 from indexer import SourceError, open_source
-from indexer.drafting.column_names import Confidence, field_of_column
+from indexer.drafting.columns import Confidence, field_of_column
 from indexer.drafting.map_draft import MapDraft, draft_map
-from indexer.inspection.source_check import check_source
+from indexer.inspection import check_source
 from mappings import AGENT, LISTING, OFFICE, SOLD_LISTING, Resource
 from tests.indexer.source.tables.table_folder import records_of, write_map
 

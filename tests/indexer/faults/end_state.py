@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from cluster.control_index import Mark
-from indexer.indices.lifecycle import GenerationLifecycle
-from indexer.indices.scan import scan_documents
+from indexer.generations.lifecycle import GenerationLifecycle
+from indexer.scan import scan_documents
 from mappings import TEAM
 from mappings.stored_document import replace_stamp
 from tests.indexer.conftest import Bench

@@ -10,8 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from indexer import ResourceReport, RunStage, RunSummary
-from indexer.indices import backoff
+from indexer import ResourceReport, RunStage, RunSummary, backoff
 from mappings import COMPANY, TEAM
 from tests.indexer.bulk_writes import proxied_client
 from tests.indexer.changing_sources import (

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from indexer import IndexerSettings
-from indexer.indices.adaptive_limit import AdaptiveLimit
+from indexer.bulk import AdaptiveLimit
 
 SETTINGS = IndexerSettings(bulk_documents=500, bulk_bytes=5_000_000, bulks_in_flight=8)
 

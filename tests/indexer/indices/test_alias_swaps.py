@@ -11,7 +11,7 @@ import orjson
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from indexer.indices.lifecycle import GenerationLifecycle
+from indexer.generations.lifecycle import GenerationLifecycle
 from mappings import AGENT, COMPANY, LISTING
 from service.app import create_app
 from service.keys.store import KeyGrant, KeyStore

@@ -8,8 +8,8 @@ import sys
 import pytest
 from elasticsearch import ConnectionError  # noqa: A004 - the client's name for it
 
-from indexer.indices import backoff
-from indexer.indices.backoff import retry
+from indexer import backoff
+from indexer.backoff import retry
 from mappings import TEAM
 from tests.indexer.command.test_command import environment
 from tests.indexer.conftest import Bench
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("quick")
 NOWHERE = "http://127.0.0.1:9"
 # Its first waits, of which it says nothing, take no part of the seconds after which it gives up.
 PROGRAM = """
-from indexer.indices import backoff
+import indexer.backoff as backoff
 backoff._INITIAL_SECONDS = 0.005
 from brokerage.index.index_command import index
 index()

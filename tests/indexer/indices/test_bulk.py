@@ -5,10 +5,9 @@ import asyncio
 import orjson
 import pytest
 
-from indexer import ElasticsearchError, LockedError
+from indexer import ElasticsearchError, LockedError, backoff
+from indexer.bulk import BulkOptions, BulkResult
 from indexer.errors import FencedError, is_write_block
-from indexer.indices import backoff
-from indexer.indices.bulk import BulkOptions, BulkResult
 from tests.indexer.bulk_writes import bulk_sender, bulky, count, created_index, proxied_client, writes
 from tests.indexer.conftest import Bench
 from tests.network.bulk_proxy import BulkProxy, cut_before, documents, items, pairs, refused

@@ -6,9 +6,8 @@ from dataclasses import replace
 import pytest
 
 from cluster.connection import connect
-from indexer import ElasticsearchError, FolderSource, IndexerContext, RunSummary, reindex
+from indexer import ElasticsearchError, FolderSource, IndexerContext, RunSummary, backoff, reindex
 from indexer.errors import FencedError
-from indexer.indices import backoff
 from mappings import COMPANY, LISTING, TEAM
 from mappings.index_body import index_body
 from tests.indexer.bulk_writes import bulk_sender, bulk_write, bulky, count, created_index, proxied_client, writes

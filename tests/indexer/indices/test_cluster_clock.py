@@ -5,10 +5,10 @@ import math
 import pytest
 
 from indexer import ClockError, prune, rollback
+from indexer.bulk import AdaptiveLimit
+from indexer.changes.update_writer import UpdateWriter
 from indexer.changes.write_session import open_write_session
-from indexer.indices.adaptive_limit import AdaptiveLimit
-from indexer.indices.cluster_clock import milliseconds_ahead
-from indexer.updates.update_writer import UpdateWriter
+from indexer.clock import milliseconds_ahead
 from mappings import COMPANY, TEAM
 from tests.indexer.conftest import Bench
 from tests.indexer.dated_teams import start, team

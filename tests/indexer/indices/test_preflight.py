@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from indexer import RefusedError
-from indexer.indices.preflight import disk_space_problems, parse_size, parse_used_share, preflight
+from indexer.generations.preflight import disk_space_problems, parse_size, parse_used_share, preflight
 from tests.indexer.conftest import Bench
 
 FLOOD_STAGE = "cluster.routing.allocation.disk.watermark.flood_stage"

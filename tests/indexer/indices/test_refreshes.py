@@ -7,8 +7,8 @@ from elasticsearch import AsyncElasticsearch
 
 from cluster.connection import ConnectionSettings
 from indexer.errors import ElasticsearchError
-from indexer.indices.complete_search import count_completely
-from indexer.indices.refreshes import refresh_all_copies, refresh_to_seq_nos
+from indexer.generations.lifecycle import refresh_all_copies, refresh_to_seq_nos
+from indexer.scan import count_completely
 from tests.indexer.conftest import Bench
 from tests.indexer.faulty_responses import FaultyResponses
 

@@ -8,10 +8,10 @@ import pytest
 from elasticsearch import AsyncElasticsearch
 
 from cluster.connection import ConnectionSettings
-from indexer.context import IndexerContext
+from indexer import scan
 from indexer.errors import ElasticsearchError, translate_client_errors
-from indexer.indices import scan
-from indexer.indices.refreshes import refresh_to_seq_nos
+from indexer.generations.lifecycle import refresh_to_seq_nos
+from indexer.settings import IndexerContext
 from mappings import TEAM
 from mappings.index_body import index_body
 from mappings.stored_document import encode_document

@@ -9,10 +9,9 @@ from elasticsearch import AsyncElasticsearch
 
 from cluster.connection import ConnectionSettings
 from embedded import EmbeddedCluster, NodeOptions
-from indexer import ElasticsearchError, RefusedError
-from indexer.indices import backoff
-from indexer.indices.preflight import preflight
-from indexer.indices.scan import fetch_documents, scan_documents
+from indexer import ElasticsearchError, RefusedError, backoff
+from indexer.generations.preflight import preflight
+from indexer.scan import fetch_documents, scan_documents
 from mappings import COMPANY, TEAM
 from tests.indexer.bulk_writes import bulk_sender, bulky, count, created_index, proxied_client
 from tests.indexer.conftest import Bench

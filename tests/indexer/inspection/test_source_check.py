@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from indexer import open_source
-from indexer.inspection.source_check import SourceCheck, check_source
-from indexer.reporting.fault_tally import FaultExample
+from indexer.inspection import SourceCheck, check_source
+from indexer.reporting.report import FaultExample
 from mappings import AGENT, COMPANY, LISTING
 from tests.indexer.source.tables.table_folder import HEAD, IDENTIFIER, LISTINGS, write_map
 from tests.records import envelope, write

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from indexer import ElasticsearchError
-from indexer.lock.bulk_tasks import wait_for_bulk_tasks
+from indexer.lock import wait_for_bulk_tasks
 from mappings import TEAM
 from tests.indexer.bulk_writes import created_index, proxied_client
 from tests.indexer.conftest import Bench

@@ -15,9 +15,7 @@ from elasticsearch import ConnectionError  # noqa: A004 - the client's name for 
 from cluster.control_index import CONTROL_BODY, ensure_index
 from indexer import ElasticsearchError, LockedError
 from indexer.errors import translate_client_errors
-from indexer.lock.distributed_lock import acquire_lock
-from indexer.lock.fence import create_fence
-from indexer.lock.lock_store import LockHolder, LockState, LockStore
+from indexer.lock import LockHolder, LockState, LockStore, acquire_lock, create_fence
 from mappings import COMPANY, TEAM
 from tests.indexer.bulk_writes import created_index
 from tests.indexer.conftest import Bench
@@ -28,7 +26,7 @@ from tests.records import envelope
 HOLD = """
 import asyncio, sys
 from cluster.connection import ConnectionSettings, connect
-from indexer.lock.distributed_lock import acquire_lock
+from indexer.lock import acquire_lock
 async def hold(url, index):
     async with connect(ConnectionSettings(url=(url,)), connections=4, timeout=30) as client:
         async with acquire_lock(client, index, wait_seconds=0) as lock:

@@ -5,9 +5,8 @@ import asyncio
 import pytest
 from elasticsearch import ConnectionError  # noqa: A004 - the client's name for it
 
-from indexer.lock import distributed_lock as lock_module
-from indexer.lock.distributed_lock import DistributedLock, acquire_lock
-from indexer.lock.lock_store import LockState, LockStore, VersionedLockState
+import indexer.lock as lock_module
+from indexer.lock import DistributedLock, LockState, LockStore, VersionedLockState, acquire_lock
 from tests.indexer.conftest import Bench
 from tests.indexer.lock.test_distributed_lock import lock_state, lock_store
 

@@ -4,10 +4,9 @@ import asyncio
 
 import pytest
 
+import indexer.lock as lock_module
 from indexer import IndexerSettings, LockedError
-from indexer.lock import distributed_lock as lock_module
-from indexer.lock.distributed_lock import DistributedLock, acquire_lock
-from indexer.lock.lock_store import LockState, LockStore, VersionedLockState
+from indexer.lock import DistributedLock, LockState, LockStore, VersionedLockState, acquire_lock
 from tests.indexer.conftest import Bench
 from tests.indexer.lock.test_distributed_lock import hold, lock_holder, lock_state, lock_store
 from tests.waiting import Hurry, until_true

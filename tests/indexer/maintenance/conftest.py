@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
+import indexer.maintenance.compaction as cluster_load
+import indexer.maintenance.compaction as retained_history
 from cluster import index_wear as index_wear_bounds
 from cluster.index_wear import IndexWear
 from indexer import Compaction, compact
-from indexer.indices.shard_statistics import index_wear
-from indexer.maintenance import cluster_load, retained_history
+from indexer.generations.lifecycle import index_wear
 from mappings import COMPANY, TEAM
 from tests.indexer.conftest import Bench
 from tests.records import envelope

@@ -8,12 +8,13 @@ from typing import Any
 import orjson
 import pytest
 
+import indexer.maintenance.compaction as cluster_load
+import indexer.maintenance.compaction as retained_history
 from cluster import index_wear as index_wear_bounds
 from indexer import Compaction, CompactionOutcome, compact
 from indexer.errors import ElasticsearchError
-from indexer.indices.shard_statistics import index_wear
-from indexer.maintenance import cluster_load, retained_history
-from indexer.maintenance.merge_tasks import MergeTasks
+from indexer.generations.lifecycle import index_wear
+from indexer.maintenance.compaction import MergeTasks
 from indexer.reporting.report import RunStage
 from mappings import TEAM
 from tests.indexer.command.index_process import running

@@ -3,9 +3,9 @@
 import orjson
 import pytest
 
+import indexer.maintenance.compaction as retained_history
 from indexer import status
-from indexer.maintenance import retained_history
-from indexer.maintenance.merge_tasks import MergeState, MergeTasks
+from indexer.maintenance.compaction import MergeState, MergeTasks
 from tests.indexer.command.test_command import run
 from tests.indexer.conftest import Bench
 from tests.indexer.maintenance.conftest import wear

@@ -5,15 +5,16 @@ from typing import Any
 
 import pytest
 
+import indexer.changes.shard_crossings as left_copies
+import indexer.changes.stamps as retention
+import indexer.changes.update_writer as shard_move
 from indexer import clock, prunable, prune, status
-from indexer.changes import left_copies, retention, shard_crossings
+from indexer.bulk import BulkResult, BulkWrite
+from indexer.changes import shard_crossings
 from indexer.changes.shard_crossings import Crossing, ShardCrossings
+from indexer.changes.update_writer import ShardMove, UpdateWriter
 from indexer.changes.write_session import open_write_session
-from indexer.indices.bulk import BulkResult, BulkWrite
-from indexer.indices.search_hits import StoredDocument
-from indexer.updates import shard_move
-from indexer.updates.shard_move import ShardMove
-from indexer.updates.update_writer import UpdateWriter
+from indexer.scan import StoredDocument
 from mappings import COMPANY, TEAM
 from mappings.shards.ranges import cut_evenly
 from mappings.shards.visibility import LEFT_QUERY

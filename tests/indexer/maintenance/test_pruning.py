@@ -5,15 +5,14 @@ from typing import Any
 import pytest
 
 from indexer import RunStage, prunable, prune
-from indexer.build.build_checkpoint import BuildCheckpoint
+from indexer.bulk import AdaptiveLimit, delete_documents
 from indexer.changes.write_session import open_write_session
 from indexer.errors import ElasticsearchError
-from indexer.indices.adaptive_limit import AdaptiveLimit
-from indexer.indices.bulk_deletes import delete_documents
-from indexer.indices.lifecycle import GenerationLifecycle
-from indexer.indices.scan import look_up_rows
-from indexer.lock.fence import remove_fence
+from indexer.generations.checkpoint import BuildCheckpoint
+from indexer.generations.lifecycle import GenerationLifecycle
+from indexer.lock import remove_fence
 from indexer.reporting.report import OnProgress
+from indexer.scan import look_up_rows
 from mappings import COMPANY, TEAM
 from tests.indexer.conftest import Bench
 from tests.indexer.expected_state import at_stage

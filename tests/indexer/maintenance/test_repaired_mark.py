@@ -4,9 +4,9 @@ import pytest
 from msgspec import structs
 
 from cluster.control_index import Mark
+from indexer.changes.new_lives import repaired_mark
 from indexer.clock import now_milliseconds
-from indexer.control.lives import StoredIdentities, begin_life
-from indexer.maintenance.clock_repair import repaired_mark
+from indexer.control import StoredIdentities, begin_life
 
 NOW = 1_773_480_413_250
 AHEAD = NOW + 400 * 24 * 3_600_000

@@ -7,9 +7,9 @@ import pytest
 
 from cluster.connection import connect
 from indexer import RefusedError, rollback, rollback_target
-from indexer.indices.adaptive_limit import AdaptiveLimit
-from indexer.indices.lifecycle import GenerationLifecycle
-from indexer.updates.update_writer import UpdateWriter
+from indexer.bulk import AdaptiveLimit
+from indexer.changes.update_writer import UpdateWriter
+from indexer.generations.lifecycle import GenerationLifecycle
 from mappings import COMPANY, TEAM
 from tests.indexer.bulk_writes import proxied_client
 from tests.indexer.conftest import Bench

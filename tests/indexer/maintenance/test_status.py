@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
+import indexer.changes.stamps as retention
 from brokerage.index.status_table import status_notes
 from indexer import ResourceStatus, RunStage, clock, prunable, prune, status
-from indexer.changes import retention
 from mappings import COMPANY, TEAM
 from service.app import create_app
 from service.keys.store import KeyGrant, KeyStore

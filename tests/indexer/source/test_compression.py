@@ -13,8 +13,7 @@ import pytest
 import zstandard
 
 from indexer import SourceError
-from indexer.source.compression import decompressed
-from indexer.source.files import open_line_file
+from indexer.source.files import decompressed, open_line_file
 from indexer.source.lines import SourceLine
 
 if TYPE_CHECKING:

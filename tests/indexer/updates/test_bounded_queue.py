@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from indexer.updates.bounded_queue import BoundedQueue
+from indexer.update import BoundedQueue
 
 MANY = 100
 

@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from indexer import open_source, rollback
-from indexer.build.build_job import BuildJob
-from indexer.build.swap_gate import DocumentSample, SwapGate
 from indexer.documents.companies import Companies
-from indexer.indices.lifecycle import GenerationLifecycle
+from indexer.generations.checkpoint import BuildJob
+from indexer.generations.gates import DocumentSample, SwapGate
+from indexer.generations.lifecycle import GenerationLifecycle
 from indexer.reporting.dead_letters import DeadLetters
 from indexer.reporting.report import ResourceReport
-from indexer.verify.findings import DifferenceKind
-from indexer.verify.verification import verify_against_generation, verify_against_source
+from indexer.verify.verification import DifferenceKind, verify_against_generation, verify_against_source
 from mappings import AGENT, COMPANY, LISTING, TEAM, Resource
 from tests.indexer.conftest import Bench
 from tests.indexer.dated_teams import DAYS, start, team

@@ -6,11 +6,10 @@ import pytest
 from elasticsearch import ConnectionError  # noqa: A004 - the client's name for it
 
 from indexer import ResourceReport, open_source, update
-from indexer.changes.change_kind import newest_by_id
-from indexer.indices.adaptive_limit import AdaptiveLimit
-from indexer.lock.distributed_lock import acquire_lock, ignore_wait
-from indexer.lock.lock_store import LockStore
-from indexer.updates.update_writer import UpdateWriter
+from indexer.bulk import AdaptiveLimit
+from indexer.changes.stamps import newest_by_id
+from indexer.changes.update_writer import UpdateWriter
+from indexer.lock import LockStore, acquire_lock, ignore_wait
 from mappings import COMPANY, OFFICE, TEAM
 from tests.indexer.conftest import Bench
 from tests.indexer.parsed_lines import parse_line

@@ -3,9 +3,9 @@
 import pytest
 
 from indexer import begin_new_lives
-from indexer.changes.due_lives import begin_due_lives
-from indexer.lock.distributed_lock import ignore_wait
-from indexer.updates.update_checkpoint import UpdateCheckpoint
+from indexer.changes.new_lives import begin_due_lives
+from indexer.lock import ignore_wait
+from indexer.update import UpdateCheckpoint
 from mappings import COMPANY
 from tests.indexer.conftest import Bench
 from tests.records import envelope

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
-from indexer.indices.scan import fetch_documents
+from indexer.scan import fetch_documents
 from mappings import COMPANY, LISTING
 from mappings.shards.visibility import unhide
 from mappings.stored_document import replace_stamp

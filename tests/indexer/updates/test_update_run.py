@@ -102,7 +102,7 @@ async def test_the_failure_of_an_update_is_reported_and_not_that_of_its_events(
         raise ElasticsearchError("The control index cannot be read.")
 
     await bench.build({COMPANY: [envelope(COMPANY)]})
-    monkeypatch.setattr(import_module("indexer.updates.update_run"), "publish_events", fail)
+    monkeypatch.setattr(import_module("indexer.update"), "publish_events", fail)
     with pytest.raises(RefusedError, match="was never built"):
         await bench.update({TEAM: [team("one", 0)]})
 

@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 
-from indexer import FolderSource, RefusedError, SourceError
-from indexer.indices import scan
-from indexer.indices.lifecycle import GenerationLifecycle
-from indexer.verify import bucket_comparison, findings
-from indexer.verify.findings import DifferenceKind
-from indexer.verify.verification import verify_against_generation, verify_against_source
+import indexer.verify.verification as bucket_comparison
+import indexer.verify.verification as findings
+from indexer import FolderSource, RefusedError, SourceError, scan
+from indexer.generations.lifecycle import GenerationLifecycle
+from indexer.verify.verification import DifferenceKind, verify_against_generation, verify_against_source
 from mappings import COMPANY, OFFICE, TEAM
 from mappings.digest import coarse_bucket
 from tests.indexer.conftest import Bench

@@ -6,8 +6,7 @@ import orjson
 import pytest
 
 from indexer import FolderSource
-from indexer.verify.findings import DifferenceKind
-from indexer.verify.verification import verify_against_source
+from indexer.verify.verification import DifferenceKind, verify_against_source
 from mappings import AGENT, COMPANY, TEAM, resource
 from tests.indexer.command.test_command import run
 from tests.indexer.conftest import Bench

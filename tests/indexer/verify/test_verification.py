@@ -1,9 +1,7 @@
 """A verification names exactly the records that differ, and takes what is right for right."""
 
-from indexer import FolderSource
-from indexer.indices import scan
-from indexer.verify.findings import DifferenceKind
-from indexer.verify.verification import verify_against_source
+from indexer import FolderSource, scan
+from indexer.verify.verification import DifferenceKind, verify_against_source
 from mappings import OFFICE, TEAM
 from tests.indexer.conftest import Bench
 from tests.indexer.raw_documents import delete_document

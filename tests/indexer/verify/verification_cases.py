@@ -7,11 +7,9 @@ from urllib.parse import quote
 import pytest
 
 from cluster.http.raw_json import RAW_HEADERS
-from indexer import FolderSource
-from indexer.context import IndexerContext
-from indexer.indices import scan
-from indexer.verify.findings import VerificationResult
-from indexer.verify.verification import verify_against_source
+from indexer import FolderSource, scan
+from indexer.settings import IndexerContext
+from indexer.verify.verification import VerificationResult, verify_against_source
 from mappings import TEAM
 from tests.indexer.conftest import Bench
 from tests.indexer.raw_documents import routing_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from indexer.control.replications import ReplicationStatus, read_replications, record_replication
+from indexer.control import ReplicationStatus, read_replications, record_replication
 from indexer.reso.client.reso_client import ResoClient
 from mappings import LISTING, SOLD_LISTING
 from tests.indexer.conftest import Bench

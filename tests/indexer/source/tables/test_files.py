@@ -9,7 +9,7 @@ import pytest
 import zstandard
 
 from indexer import RejectedLine, SourceError, open_source
-from indexer.documents.coverage import declared_companies
+from indexer.documents.companies import declared_companies
 from mappings import AGENT, COMPANY, LISTING, OFFICE, RESOURCES
 from tests.indexer.source.tables.table_folder import (
     HEAD,

@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 
 from indexer import open_source
-from indexer.inspection.source_check import check_source
+from indexer.inspection import check_source
 from mappings import LISTING
 from tests.indexer.conftest import Bench
 from tests.indexer.source.tables.messy_exports import MessyExport

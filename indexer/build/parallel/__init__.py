@@ -1,1 +1,0 @@
-"""Loading by several processes: this one hands out ranges of the source, the others parse and write them."""

@@ -1,0 +1,185 @@
+"""New lives of data that were restored (decision 18), and the repair of stamps of a clock that was ahead.
+
+A new life is begun for all resources before a run changes any of them, or by command after a restore, so that consumers
+start again from what is there. Stamps and watermarks of a run under a clock that was ahead are in the future.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import msgspec
+from msgspec import structs
+
+from cluster.control_index import Mark, mark_id
+from indexer.bulk import AdaptiveLimit, BulkOptions, BulkSender
+from indexer.changes.rewrites import restamped_write, write_all
+from indexer.changes.write_session import WriteSession, open_write_session
+from indexer.clock import is_ahead, now_milliseconds
+from indexer.control import (
+    StoredIdentities,
+    is_replaced,
+    publish_events,
+    read_all_identities,
+    read_documents,
+    renumber_events,
+)
+from indexer.errors import RefusedError, translate_client_errors
+from indexer.generations.lifecycle import GenerationLifecycle
+from indexer.lock import acquire_lock, ignore_wait
+from indexer.scan import scan_documents
+from indexer.settings import IndexerContext
+from mappings import RESOURCES, Resource
+from mappings.stored_document import stamped_sequence
+
+
+async def begin_due_lives(context: IndexerContext, on_wait: Callable[[str], None]) -> list[str]:
+    """Begin a new life of each resource whose data, or marks, were restored, replaced or lost since the last run.
+
+    Returns the names of the present lives. Raises LockedError or RefusedError.
+    """
+    marks = await _read_marks(context)
+    due = [*await _replaced(context, marks), *await _without_mark(context, marks)]
+    for resource in due:
+        if await GenerationLifecycle(context, resource).live() is not None:
+            async with open_write_session(context, resource, on_wait):
+                pass  # a session begins a new life where one is due
+    present = await _read_marks(context) if due else marks
+    return [mark.life for mark in present.values() if mark.life]
+
+
+async def replaced_resources(context: IndexerContext) -> list[Resource]:
+    """Return the resources whose mark describes another control index, or another index than there is now."""
+    return await _replaced(context, await _read_marks(context))
+
+
+async def _without_mark(context: IndexerContext, marks: Collection[Resource]) -> list[Resource]:
+    """Return the loaded resources without a mark, as after a loss of the control index."""
+    found: list[Resource] = []
+    for resource in RESOURCES:
+        with suppress(RefusedError):  # an alias of another program
+            if resource not in marks and await GenerationLifecycle(context, resource).live() is not None:
+                found.append(resource)
+    return found
+
+
+async def _replaced(context: IndexerContext, marks: Mapping[Resource, Mark]) -> list[Resource]:
+    control = context.connection.control_index
+    found = await read_all_identities(context, [control, *(mark.generation for mark in marks.values())])
+    return [resource for resource, mark in marks.items() if _is_replaced(mark, found, control)]
+
+
+def _is_replaced(mark: Mark, found: dict[str, str], control: str) -> bool:
+    stored = StoredIdentities(found.get(control, ""), found.get(mark.generation, ""))
+    return not stored.generation or is_replaced(mark, stored, mark.generation)
+
+
+async def _read_marks(context: IndexerContext) -> dict[Resource, Mark]:
+    alias = context.connection.alias
+    ids = {mark_id(alias(resource)): resource for resource in RESOURCES}
+    documents = filter(None, await read_documents(context, [*ids]))
+    return {ids[each["_id"]]: msgspec.convert(each["_source"], Mark) for each in documents}
+
+
+async def begin_new_lives(
+    context: IndexerContext,
+    resources: Sequence[Resource] = RESOURCES,
+    on_wait: Callable[[str], None] = ignore_wait,
+) -> list[str]:
+    """Begin a new life of each loaded resource and return their aliases.
+
+    Tokens and event numbers from before are void, and readers by time read everything once more. Raises
+    ElasticsearchError, LockedError, or RefusedError if nothing is loaded.
+    """
+    with translate_client_errors():
+        loaded = [each for each in resources if await GenerationLifecycle(context, each).live() is not None]
+        if not loaded:
+            raise RefusedError("Nothing is loaded: restore the indices first, or load them with `index reindex`.")
+        for resource in loaded:
+            async with open_write_session(context, resource, on_wait) as session:
+                await session.begin_life()
+        await renumber_events(context)
+        await publish_events(context)
+        return [resource.alias for resource in loaded]
+
+
+_SECOND = 1_000  # milliseconds
+
+
+@dataclass(frozen=True)
+class ClockRepair:
+    """What was repaired of a resource: the watermark's clock before and after, and the restamped documents.
+
+    Clocks are in milliseconds since 1970. `documents` counts every generation. `late_readers_start_over` says that
+    readers by time which were given a watermark from the future, and do not ask before its time has come, miss changes
+    unless they start over.
+    """
+
+    before: int
+    after: int
+    documents: int
+    late_readers_start_over: bool
+
+
+async def repair_clock(
+    context: IndexerContext, resource: Resource, on_wait: Callable[[str], None] = ignore_wait
+) -> ClockRepair | None:
+    """Bring a resource's stamps and watermark back from the future; return None if there is nothing to repair.
+
+    Sequences stay, so tokens of the change feed remain valid. Raises ClockError while this host's own clock is wrong,
+    ElasticsearchError or LockedError.
+    """
+    control, seconds = context.connection.control_index, context.settings.lock_wait_seconds
+    with translate_client_errors():
+        if await GenerationLifecycle(context, resource).live() is None:
+            return None
+        async with (
+            acquire_lock(context.client, control, wait_seconds=seconds, on_wait=on_wait),
+            open_write_session(context, resource, on_wait) as session,
+        ):
+            return await _repair(session)
+
+
+async def _repair(session: WriteSession) -> ClockRepair | None:
+    now, before = now_milliseconds(), session.stamps.mark.clock
+    if not is_ahead(before, session.context.settings.clock_seconds):
+        return None
+    present = await session.lifecycle.generations()
+    documents = sum([await _restamp(session, index, now) for index in present.metas])
+    await session.lock.verify()
+    mark = repaired_mark(session.stamps.mark, now)
+    await session.publish_mark(structs.replace(mark, generation=session.live, index=session.identity))
+    return ClockRepair(before, now, documents, mark.is_void_long)
+
+
+def repaired_mark(mark: Mark, now: int) -> Mark:
+    """Return the mark at the present; readers that an earlier repair sent back to another time are sent there still.
+
+    If a new life began while the clock was ahead, readers with clocks from then read everything.
+    """
+    repaired = mark.repaired if mark.void > now else now
+    if mark.resend_before > now:
+        second = now // _SECOND * _SECOND
+        mark, repaired = structs.replace(mark, resend_before=second), 0
+    return structs.replace(mark, clock=now, repaired=repaired, void=max(mark.void, mark.clock))
+
+
+async def _restamp(session: WriteSession, index: str, now: int) -> int:
+    """Set the clock of an index's documents from the future to the present; return their number.
+
+    Every generation is repaired, since a rebuild or a rollback continues from its stamps.
+    """
+    context, count = session.context, 0
+    await session.lifecycle.refresh(index)
+    target = session.fence if index == session.live else index
+    ranges, is_live = await session.lifecycle.ranges(index), index == session.live
+    options = BulkOptions(replaces_equal=True, require_alias=is_live, opaque_id=session.lock.opaque_id, ranges=ranges)
+    sender = BulkSender(context.client, target, AdaptiveLimit(context.settings), context.settings, options)
+    from_future = {"range": {"clock": {"gt": now}}}
+    async for page in scan_documents(context, index, query=from_future, order="feed_key"):
+        await write_all(
+            sender, [restamped_write(document, now, stamped_sequence(document.source)) for document in page]
+        )
+        count += len(page)
+    await session.lifecycle.refresh(index)
+    return count

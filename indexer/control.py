@@ -1,0 +1,396 @@
+"""Documents in the control index: marks and their lives, the event ledger, last runs, and the status of replications.
+
+A mark continues the one before it, or begins a new life of the data (decision 18). Each lock holder rewrites the mark
+of its predecessor before it assigns stamps. From then on a mark from an earlier holder is rejected, whatever the clocks
+say, because it was to replace another version. Published marks are appended to the event ledger
+(`cluster.publications`, decision 13).
+"""
+
+import dataclasses
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from elasticsearch import ConflictError, NotFoundError
+from msgspec import structs
+from msgspec.structs import replace
+
+from cluster.control_index import CONTROL_BODY, Mark, ensure_index, mark_id, publish_mark
+from cluster.index_identity import HISTORY_SETTING, UUID_SETTING, index_identity, is_another
+from cluster.publications import HEAD_ID, LedgerHead, advance, archive_id, renumbered, split_archive
+from indexer.backoff import Backoff, retry
+from indexer.clock import ClockWatch, now_microseconds, now_milliseconds
+from indexer.errors import ElasticsearchError, LockedError, error_reason
+from indexer.settings import IndexerContext
+from mappings import RESOURCES
+
+_NAME_BYTES = 6
+_SECOND = 1_000  # milliseconds
+
+
+class StoredIdentities(NamedTuple):
+    """The identities of the control index and of one generation.
+
+    `latest_mark` is the latest clock, in milliseconds since 1970, that a mark which was lost can have had.
+    """
+
+    control: str
+    generation: str
+    latest_mark: int = 0
+
+
+async def read_identities(context: IndexerContext, generation: str, clock: ClockWatch) -> StoredIdentities:
+    """Return the identities as Elasticsearch has them now; empty for an index that does not exist."""
+    control = context.connection.control_index
+    found = await read_all_identities(context, [control, generation])
+    return StoredIdentities(found.get(control, ""), found.get(generation, ""), clock.latest_mark())
+
+
+async def read_identity(context: IndexerContext, index: str) -> str:
+    """Return the identity of one index, empty if it does not exist."""
+    return (await read_all_identities(context, [index])).get(index, "")
+
+
+async def read_all_identities(context: IndexerContext, indices: Sequence[str]) -> dict[str, str]:
+    """Return the identities of those of the indices that exist, as Elasticsearch has them now."""
+    settings, read = [UUID_SETTING, HISTORY_SETTING], context.client.indices.get_settings
+    response = await read(index=indices, name=settings, flat_settings=True, ignore_unavailable=True)
+    return {index: index_identity(body["settings"]) for index, body in response.items()}
+
+
+def first_mark(generation: str, stored: StoredIdentities) -> Mark:
+    """Return the mark before the first change of a generation."""
+    return Mark(clock=0, sequence=0, epoch=0, generation=generation, life=_new_name(), control=stored.control)
+
+
+def mark_of_unknown(generation: str, stored: StoredIdentities) -> Mark:
+    """Return the mark of a live generation that has none: the control index was lost."""
+    return begin_life(Mark(clock=0, sequence=0, epoch=-1, generation=generation), stored)
+
+
+def continued(mark: Mark, stored: StoredIdentities, live: str) -> Mark:
+    """Return the mark to continue from, in a new life if its data were restored or replaced since it was published."""
+    if is_replaced(mark, stored, live):
+        return begin_life(mark, stored)
+    if not mark.life:
+        mark = structs.replace(mark, life=_new_name(), named_at=mark.sequence)
+    return structs.replace(mark, control=stored.control)
+
+
+def is_replaced(mark: Mark, stored: StoredIdentities, live: str) -> bool:
+    """Whether the control index, or the generation of the mark, is not the one that the mark was published for."""
+    is_other_index = mark.generation == live and is_another(mark.index, stored.generation)
+    return is_other_index or is_another(mark.control, stored.control)
+
+
+def begin_life(mark: Mark, stored: StoredIdentities) -> Mark:
+    """Return the mark in a new life. Its clock is the next second, so that no reader of an earlier life has it.
+
+    Marks that a restore undid count, too: their runs may have had clocks that were ahead of this one.
+    """
+    second = (max(mark.clock, stored.latest_mark, now_milliseconds()) // _SECOND + 1) * _SECOND
+    return structs.replace(
+        mark,
+        clock=second,
+        epoch=mark.epoch + 1,
+        life=_new_name(),
+        named_at=-1,
+        resend_before=second,
+        repaired=0,  # a repair of an earlier life: who was given its void clocks reads everything, too
+        control=stored.control,
+    )
+
+
+def _new_name() -> str:
+    return secrets.token_urlsafe(_NAME_BYTES)
+
+
+_Condition = dict[str, Any]
+
+
+class MarkStore:
+    """Reads and publishes a mark on behalf of a lock `token`; 0 is the first build, which has none."""
+
+    def __init__(self, context: IndexerContext, alias: str, token: int = 0) -> None:
+        self._context = context
+        self._alias = alias
+        self._token = token
+        self._condition: _Condition = {"op_type": "create"}
+
+    async def read(self) -> Mark | None:
+        """Return the mark, None before the first one. The next publication replaces this version only."""
+        mark, _ = await self._read()
+        return mark
+
+    async def claim(self) -> Mark | None:
+        """Return the mark, and prevent earlier holders from publishing."""
+        while (mark := await self.read()) is not None:
+            try:
+                await self._write_with_retry(mark)
+            except ConflictError:
+                continue
+            break
+        return mark
+
+    async def publish(self, mark: Mark) -> None:
+        """Publish a mark, after a successful refresh and, if there is one, after the swap.
+
+        Raises LockedError if another holder has claimed the mark or published one.
+        """
+        try:
+            await self._write_with_retry(mark)
+        except ConflictError:
+            if await self._read() != (mark, self._token):  # otherwise only the response was lost
+                raise LockedError("The lock was lost to another run, which has published since.") from None
+
+    async def _read(self) -> tuple[Mark | None, int]:
+        index = self._context.connection.control_index
+        try:
+            response = await self._context.client.get(index=index, id=mark_id(self._alias))
+        except NotFoundError:
+            return None, 0
+        self._condition = _condition(response)
+        source = response["_source"]
+        return msgspec.convert(source, Mark), source.get("holder", 0)
+
+    async def _write_with_retry(self, mark: Mark) -> None:
+        await retry(lambda: self._write(mark), self._context.settings.retry_seconds)
+
+    async def _write(self, mark: Mark) -> None:
+        index = self._context.connection.control_index
+        client, holder = self._context.client, self._token
+        response = await publish_mark(client, index, self._alias, mark, holder=holder, **self._condition)
+        self._condition = _condition(response)
+
+
+def _condition(response: Any) -> _Condition:
+    return {"if_seq_no": response["_seq_no"], "if_primary_term": response["_primary_term"]}
+
+
+# During a run the ledger may grow by this many publications at once, then by one per this many seconds.
+_BURST_PUBLICATIONS = 100
+_SECONDS_PER_PUBLICATION = 60.0
+
+
+class EventRateLimit:
+    """Limits the growth of the ledger: alternating changes of several resources are appended together."""
+
+    def __init__(self) -> None:
+        self._due = 0.0
+
+    def allows(self, growth: int) -> bool:
+        """Return whether the ledger may grow by so many publications now, and count them if so."""
+        now = time.monotonic()
+        due = max(self._due, now) + growth * _SECONDS_PER_PUBLICATION
+        if growth > 0 and due > now + _BURST_PUBLICATIONS * _SECONDS_PER_PUBLICATION:
+            return False
+        self._due = due if growth > 0 else self._due
+        return True
+
+
+async def publish_events(
+    context: IndexerContext, allows: Callable[[int], bool] = lambda _growth: True, seconds: float | None = None
+) -> None:
+    """Append everything that the marks say is published and the ledger lacks.
+
+    No lock is needed: what is appended is published already, and concurrent runs append the same. `allows` may
+    postpone growth by a given number of publications. `seconds` limits the retries while Elasticsearch is unreachable,
+    by default to BROKERAGE_BULK_RETRY_SECONDS.
+    """
+    limited = context if seconds is None else _with_retries(context, seconds)
+    while not await retry(lambda: _append_once(limited, allows), limited.settings.retry_seconds):
+        pass
+
+
+def _with_retries(context: IndexerContext, seconds: float) -> IndexerContext:
+    return dataclasses.replace(context, settings=dataclasses.replace(context.settings, retry_seconds=seconds))
+
+
+async def renumber_events(context: IndexerContext) -> None:
+    """Continue above every number that can have been used, also in a control index that was restored unnoticed."""
+    while not await retry(lambda: _renumber_once(context), context.settings.retry_seconds):
+        pass
+
+
+async def _renumber_once(context: IndexerContext) -> bool:
+    """Try once; return False if another run has appended meanwhile."""
+    head, condition, _ = await _read_ledger(context)
+    control = await read_identity(context, context.connection.control_index)
+    try:
+        await _write_ledger(
+            context, HEAD_ID, replace(renumbered(head, now_microseconds()), control=control), **condition
+        )
+    except ConflictError:
+        return False
+    return True
+
+
+async def _append_once(context: IndexerContext, allows: Callable[[int], bool]) -> bool:
+    """Try once; return False if another run has appended meanwhile."""
+    head, condition, marks = await _read_ledger(context)
+    recent, archive = split_archive(head)
+    ledger = advance(recent, marks)
+    if ledger is recent or not allows(ledger.count - recent.count):
+        return True
+    ledger = advance(await _in_this_life(context, recent), marks)
+    if archive is not None:
+        await _write_ledger(context, archive_id(head.archived), archive)
+    try:
+        await _write_ledger(context, HEAD_ID, ledger, **condition)
+    except ConflictError:
+        return False
+    for number in range(head.first, ledger.first):
+        await _delete_archive(context, archive_id(number))
+    return True
+
+
+async def _read_ledger(context: IndexerContext) -> tuple[LedgerHead, dict[str, Any], Mapping[str, Mark]]:
+    """Return the head of the ledger, the condition of writing over it, and the marks by alias."""
+    aliases = {resource.alias: context.connection.alias(resource) for resource in RESOURCES}
+    first, *others = await read_documents(context, [HEAD_ID, *map(mark_id, aliases.values())])
+    documents = zip(aliases, others, strict=True)
+    marks = {alias: msgspec.convert(document["_source"], Mark) for alias, document in documents if document}
+    if first is None:
+        return LedgerHead(), {"op_type": "create"}, marks
+    condition = {"if_seq_no": first["_seq_no"], "if_primary_term": first["_primary_term"]}
+    return msgspec.convert(first["_source"], LedgerHead), condition, marks
+
+
+async def _in_this_life(context: IndexerContext, head: LedgerHead) -> LedgerHead:
+    """Return the ledger, with numbers that none before can have used if it is new or was restored."""
+    control = await read_identity(context, context.connection.control_index)
+    if head.control == control:
+        return head
+    # A ledger of an earlier version has no identity. It continues.
+    is_continued = not head.control and head.end > 0
+    return replace(head if is_continued else renumbered(head, now_microseconds()), control=control)
+
+
+async def _write_ledger(context: IndexerContext, identifier: str, document: msgspec.Struct, **condition: Any) -> None:
+    index = context.connection.control_index
+    await context.client.index(index=index, id=identifier, document=msgspec.to_builtins(document), **condition)
+
+
+async def _delete_archive(context: IndexerContext, identifier: str) -> None:
+    """Delete a superseded archive. One that a killed run leaves behind is never read."""
+    index = context.connection.control_index
+    await context.client.options(ignore_status=404).delete(index=index, id=identifier)
+
+
+_NO_INDEX = "index_not_found_exception"
+
+
+async def read_documents(context: IndexerContext, ids: Sequence[str]) -> list[Mapping[str, Any] | None]:
+    """Return the documents in this order, None for each that does not exist.
+
+    Elasticsearch reports what it cannot read at the moment within a successful response. That is retried for
+    `retry_seconds`, then raises ElasticsearchError: to take it for absent would start over what is only unreachable.
+    """
+    client, index = context.client.options(ignore_status=404), context.connection.control_index
+    backoff = Backoff(context.settings.retry_seconds)
+    while True:
+        response = await retry(lambda: client.mget(index=index, ids=[*ids]), context.settings.retry_seconds)
+        documents: list[dict[str, Any]] = response.get("docs", [{}] * len(ids))
+        unread = next(filter(_is_unread, documents), None)
+        if unread is None:
+            return [document if document.get("found") else None for document in documents]
+        failure = ElasticsearchError(f"The control index cannot be read: {error_reason(unread)}.")
+        if not await backoff.wait(failure):
+            raise failure
+
+
+def _is_unread(document: Mapping[str, Any]) -> bool:
+    return "error" in document and document["error"]["type"] != _NO_INDEX
+
+
+class RunRecord(msgspec.Struct, frozen=True):
+    """The last rebuild or update of a resource. Times are milliseconds since 1970.
+
+    `newest` is the latest `updated_at` that it applied; `at` - `newest` is the lag of what is served behind its source.
+    """
+
+    verb: str
+    at: int
+    newest: int
+    read: int
+    dead: int
+    dead_letters: str | None
+
+
+async def record_last_run(context: IndexerContext, alias: str, entry: RunRecord) -> None:
+    """Store the last run of a resource, replacing the one before."""
+    index, document = context.connection.control_index, msgspec.to_builtins(entry)
+    write = context.client.index
+    await retry(lambda: write(index=index, id=f"last-{alias}", document=document), context.settings.retry_seconds)
+
+
+async def read_last_run(context: IndexerContext, alias: str) -> RunRecord | None:
+    """Return the last run, None if there was none."""
+    try:
+        response = await context.client.get(index=context.connection.control_index, id=f"last-{alias}")
+    except NotFoundError:
+        return None
+    return msgspec.convert(response["_source"], RunRecord)
+
+
+_REPLICATIONS_ID = "replications"
+
+
+class ReplicationStatus(msgspec.Struct, frozen=True):
+    """One source of one company. Times are milliseconds since 1970.
+
+    `complete` is the time, by the source's clock, up to which everything that the source provided is served; None
+    during the initial load. `due` is the number of records that were read and are not yet published.
+    `missing` has sentences about what the source is expected to give and does not.
+    `keys_checked` is when the keys that were compared with the source longest ago were compared; None if some never
+    were.
+    """
+
+    source: str
+    company: str
+    resources: list[str]
+    at: int
+    complete: int | None
+    followed_by: str
+    records: dict[str, int]
+    due: int
+    complaint: str | None = None
+    prefix: str = ""
+    keys_checked: int | None = None
+    missing: list[str] = []
+
+    @property
+    def name(self) -> str:
+        """The name that identifies this replication."""
+        return " ".join(part for part in (self.company, self.prefix, self.source) if part)
+
+
+async def record_replication(context: IndexerContext, replication: ReplicationStatus) -> None:
+    """Record the status of a replication; concurrent writers do not lose each other's entries."""
+    index = context.connection.control_index
+    await ensure_index(context.client, index, CONTROL_BODY)
+    while True:
+        entries, condition = await _read_entries(context)
+        document = {**entries, replication.name: msgspec.to_builtins(replication)}
+        try:
+            await context.client.index(index=index, id=_REPLICATIONS_ID, document=document, refresh=True, **condition)
+        except ConflictError:
+            continue
+        return
+
+
+async def read_replications(context: IndexerContext) -> list[ReplicationStatus]:
+    """Return the status of every replication."""
+    entries, _ = await _read_entries(context)
+    return [msgspec.convert(entry, ReplicationStatus) for _, entry in sorted(entries.items())]
+
+
+async def _read_entries(context: IndexerContext) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the recorded entries, and the condition under which they may be replaced."""
+    try:
+        response = await context.client.get(index=context.connection.control_index, id=_REPLICATIONS_ID)
+    except NotFoundError:  # the control index may not exist yet either
+        return {}, {"op_type": "create"}
+    return response["_source"], {"if_seq_no": response["_seq_no"], "if_primary_term": response["_primary_term"]}

@@ -1,1 +1,0 @@
-"""Documents in the control index: marks, the event ledger, last runs and replication status."""

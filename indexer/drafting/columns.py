@@ -1,0 +1,254 @@
+"""What a column of a table probably is: the field that its name means, and what its values show."""
+
+import datetime as dt
+import difflib
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+from indexer.source.tables.cells import number_converter, parsed_time
+from mappings import LISTING, RESOURCES, SOLD_LISTING, Resource
+from mappings.fields import FieldKind
+
+_SEPARATORS = re.compile(r"[\W_]+")
+_LEAST_SIMILARITY = 0.88
+# Objects and lists that a column can fill: images from their addresses.
+IMAGES = "ListingImages"
+ENVELOPE = ("updated_at", "platform_company_id")
+
+
+class Confidence(Enum):
+    """How sure a guess is; a low one is only a comment of the draft."""
+
+    CERTAIN = "certain"
+    HIGH = "high"
+    LOW = "low"
+
+
+class NamedField(NamedTuple):
+    """A field, and how sure it is that a name means it."""
+
+    name: str
+    confidence: Confidence
+
+
+def folded(name: str) -> str:
+    """Return a name without case, spaces and punctuation."""
+    return _SEPARATORS.sub("", name).casefold().replace("#", "number")
+
+
+def field_of_column(resource: Resource, column: str) -> NamedField | None:
+    """Return the field that a column's name means, or is close to."""
+    known, name = _known_names(resource), folded(column.replace("#", " number"))
+    if name in known:
+        return known[name]
+    close = difflib.get_close_matches(name, known, n=1, cutoff=_LEAST_SIMILARITY)
+    return NamedField(known[close[0]].name, Confidence.LOW) if close else None
+
+
+@cache
+def _known_names(resource: Resource) -> dict[str, NamedField]:
+    """Return fields by folded name; a field's own name precedes those of the Data Dictionary and synonyms."""
+    fillable = {one.name for one in resource.stored if not one.kind.is_list and one.kind is not FieldKind.OBJECT}
+    fillable |= {IMAGES, *ENVELOPE} if any(one.name == IMAGES for one in resource.stored) else {*ENVELOPE}
+    known = {folded(name): NamedField(name, Confidence.CERTAIN) for name in sorted(fillable)}
+    for name, others in (*_dictionary_names(resource), *_synonyms(resource)):
+        for other in others if name in fillable else ():
+            known.setdefault(folded(other.replace("#", " number")), NamedField(name, Confidence.HIGH))
+    return known
+
+
+def _synonyms(resource: Resource) -> Iterator[tuple[str, list[str]]]:
+    text = files("indexer.drafting").joinpath("synonyms.toml").read_text(encoding="utf-8")
+    alias = "listings" if resource is SOLD_LISTING else resource.alias
+    return iter(tomllib.loads(text)[alias].items())
+
+
+def _dictionary_names(resource: Resource) -> Iterator[tuple[str, list[str]]]:
+    """Yield our fields with the names that the RESO Data Dictionary has for them."""
+    for entity in _dictionary().values():
+        if isinstance(entity, dict) and resource.alias in entity.get("aliases", ()):
+            for name, declared in entity["fields"].items():
+                yield name, [*_names(declared)]
+
+
+def _names(declared: Any) -> Iterator[str]:
+    if isinstance(declared, str):
+        yield declared
+    elif isinstance(declared, list):
+        for one in declared:
+            yield from _names(one)
+    elif "field" not in declared and "join" not in declared:
+        yield from (declared[key] for key in ("key", "uuid") if key in declared)
+
+
+@cache
+def _dictionary() -> dict[str, Any]:
+    return tomllib.loads(files("mappings").joinpath("reso.toml").read_text(encoding="utf-8"))
+
+
+# The parts of an address in the order in which they are written, as the Data Dictionary names them.
+_STREET = ("StreetNumber", "StreetDirPrefix", "StreetName", "StreetSuffix", "StreetDirSuffix")
+_STREET_SYNONYMS = {"streetno": "StreetNumber", "housenumber": "StreetNumber", "street": "StreetName"}
+
+
+def street_columns(columns: list[str]) -> list[str]:
+    """Return the columns that together are an address: at least a number and the name of a street."""
+    parts = {folded(name): name for name in _STREET} | _STREET_SYNONYMS
+    found = {parts[folded(column)]: column for column in reversed(columns) if folded(column) in parts}
+    return [found[part] for part in _STREET if part in found] if {_STREET[0], _STREET[2]} <= found.keys() else []
+
+
+def resource_of(file: str, columns: list[str]) -> Resource:
+    """Return the resource that a table probably has, by the names of its file and columns."""
+
+    def score(resource: Resource) -> tuple[float, bool]:
+        named = [one for column in columns if (one := field_of_column(resource, column))]
+        sure = {one.name for one in named if one.confidence is not Confidence.LOW}
+        hint = any(word in folded(file.rpartition("/")[2]) for word in _FILE_WORDS[resource.alias])
+        return len(sure) + 3 * hint + 0.5 * (resource.identifier in sure), resource is LISTING
+
+    return max(RESOURCES, key=score)
+
+
+_FILE_WORDS = {
+    "companies": ("compan",),
+    "offices": ("office", "branch"),
+    "agents": ("agent", "member", "people"),
+    "teams": ("team",),
+    "listings": ("listing", "propert", "active"),
+    "sold_listings": ("sold", "sale", "closed"),
+}
+
+
+_UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+_BOOLEANS = frozenset({"true", "false", "yes", "no", "y", "n", "1", "0"})
+_CURRENCIES = "$€£¥"
+_EMPTY_TEXTS = frozenset({"N/A", "n/a", "NA", "NULL", "null", "None", "-", "--", "#N/A", "NaN", "nan"})
+_DAYS = (
+    "%m/%d/%Y",
+    "%d/%m/%Y",
+    "%m/%d/%y",
+    "%d/%m/%y",
+    "%Y/%m/%d",
+    "%m-%d-%Y",
+    "%d-%m-%Y",
+    "%d.%m.%Y",
+    "%d.%m.%y",
+    "%Y%m%d",
+)
+_WRITTEN_DAYS = ("%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%B %d, %Y", "%d %b %Y", "%d %B %Y", "%Y.%m.%d")
+_TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S")
+DATE_FORMATS = tuple(day + time for day in (*_DAYS, *_WRITTEN_DAYS) for time in _TIMES)
+# Signs of a number: decimal and thousands; the first that fits all values counts.
+_NUMBER_SIGNS = ((".", ""), (".", ","), (",", "."), (",", ""), (".", " "), (",", " "), (".", "'"))
+_STATES = frozenset(
+    re.findall(
+        "..",
+        "ALAKAZARCACOCTDEDCFLGAHIIDILINIAKSKYLAMEMDMAMIMNMSMOMTNENVNHNJNMNYNCNDOHOKORPARISCSDTNTXUTVTVAWAWVWIWYPR",
+    )
+)
+_ZIP = re.compile(r"[0-9]{5}(-[0-9]{4})?")
+
+
+@dataclass(frozen=True)
+class NumberForm:
+    """How numbers are written."""
+
+    decimal: str
+    thousands: str
+    currency: tuple[str, ...]
+    has_fractions: bool
+
+
+@dataclass(frozen=True)
+class DateForm:
+    """How dates are written: ISO 8601 without a format. It `is_ambiguous` if day and month could be exchanged."""
+
+    format: str | None
+    is_ambiguous: bool = False
+
+
+class ColumnValues:
+    """A sample of a column's values that are not empty."""
+
+    def __init__(self, values: Sequence[str]) -> None:
+        """Leave out empty values, and texts that mean the same."""
+        self.all = [value for value in values if value]
+        self.empty_texts = sorted({value for value in self.all if value in _EMPTY_TEXTS})
+        self.values = [value for value in self.all if value not in _EMPTY_TEXTS]
+        self.different = Counter(self.values)
+
+    @property
+    def example(self) -> str:
+        """The first value."""
+        return self.values[0] if self.values else ""
+
+    @property
+    def are_uuids(self) -> bool:
+        """Whether all values are UUIDs."""
+        return bool(self.values) and all(map(_UUID.fullmatch, self.different))
+
+    @property
+    def are_booleans(self) -> bool:
+        """Whether all values are texts for yes or no."""
+        return bool(self.values) and all(value.casefold() in _BOOLEANS for value in self.different)
+
+    @property
+    def are_unique(self) -> bool:
+        """Whether no value is repeated."""
+        return bool(self.values) and len(self.different) == len(self.values)
+
+    @property
+    def meaning(self) -> str | None:
+        """A field of listings that the values alone suggest."""
+        if not self.values:
+            return None
+        if all(value in _STATES for value in self.different):
+            return "StateOrProvince"
+        if all(map(_ZIP.fullmatch, self.different)):
+            return "PostalCode"
+        return "ListPrice" if all(value[0] in _CURRENCIES for value in self.different) else None
+
+    def are_numbers(self, form: NumberForm) -> bool:
+        """Whether all values are numbers in a form."""
+        convert = number_converter(form.decimal, form.thousands, form.currency)
+        with suppress(ValueError):
+            return all(convert(value) is not None for value in self.different)
+        return False
+
+    @property
+    def number_form(self) -> NumberForm | None:
+        """How the values are numbers, None if they are not."""
+        signs = tuple(sign for sign in _CURRENCIES if any(sign in value for value in self.different))
+        for decimal, thousands in _NUMBER_SIGNS if self.values else ():
+            convert = number_converter(decimal, thousands, signs)
+            with suppress(ValueError):
+                numbers = [convert(value) for value in self.different]
+                return NumberForm(decimal, thousands, signs, any(number % 1 for number in numbers))
+        return None
+
+    @property
+    def date_form(self) -> DateForm | None:
+        """How the values are dates or date-times, None if they are not."""
+        if not self.values:
+            return None
+        if self._are_dates(()):
+            return DateForm(None)
+        fitting = [one for one in DATE_FORMATS if self._are_dates((one,))]
+        swapped = any(one.startswith("%m") for one in fitting) and any(one.startswith("%d") for one in fitting)
+        return DateForm(fitting[0], swapped) if fitting else None
+
+    def _are_dates(self, formats: Sequence[str]) -> bool:
+        try:
+            years = [parsed_time(value, formats).year for value in self.different]
+        except ValueError:
+            return False
+        return all(1700 < year < dt.MAXYEAR // 4 for year in years)

@@ -1,0 +1,1 @@
+"""Generations of an index: their lifecycle, candidates with their checkpoints, and the gates before a swap."""

@@ -1,0 +1,406 @@
+"""The gates before a swap: the candidate must match the source, and resemble the generation that it replaces.
+
+They look at the documents, at identities: which live records a candidate would remove, from which companies; and at
+references: records that would name others which are not there any more. The references are those that the search fields
+declare (`refers_to`). Records that name nothing known are common: the agent of a listing may belong to another
+brokerage. So only what is added to those that are live counts.
+"""
+
+import heapq
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from indexer.changes.stamps import PENDING, PENDING_VANISHED
+from indexer.documents.builder import PendingDocument
+from indexer.documents.companies import ALL_COMPANIES, Coverage
+from indexer.errors import RefusedError
+from indexer.generations.candidate import Candidate
+from indexer.generations.checkpoint import BuildJob, BuildProgress
+from indexer.generations.lifecycle import DELETED_QUERY, LIVE_QUERY, GenerationLifecycle, future_query
+from indexer.reporting.report import listed, tolerated_count
+from indexer.scan import IndexRow, count_completely, fetch_documents, look_up_rows, scan_rows, search_completely
+from indexer.settings import IndexerContext, IndexerSettings
+from mappings import COMPANY, RESOURCES, Resource
+from mappings.references import Reference, declared_references
+from mappings.stored_document import TombstoneReason, is_move, split_document_id
+
+_SAMPLE_SIZE = 100
+# Spreads the choice over the records without favouring any: an odd constant near 2**64 divided by the golden ratio.
+_RANK_MULTIPLIER = 0x9E3779B97F4A7C15
+
+
+class SampledDocument(NamedTuple):
+    """The version and the record of a document that was written; those of the highest ranks are kept."""
+
+    rank: int
+    id: str
+    version: int
+    record: bytes
+
+
+@dataclass
+class DocumentSample:
+    """A sample of the written documents, the same for every read of a source, to compare with what is stored."""
+
+    _chosen: list[SampledDocument] = field(default_factory=list)
+    _known: set[SampledDocument] = field(default_factory=set)
+
+    def offer(self, document: PendingDocument) -> None:
+        """Keep a document if it is among the chosen."""
+        if document.record is None:
+            return
+        rank = -((document.content * _RANK_MULTIPLIER) % 2**64)
+        if len(self._chosen) < _SAMPLE_SIZE or rank > self._chosen[0].rank:
+            self.merge([SampledDocument(rank, document.id, document.version, document.record)])
+
+    def merge(self, documents: Iterable[SampledDocument]) -> None:
+        """Keep those of the documents that are among the chosen."""
+        for document in documents:
+            heapq.heappush(self._chosen, document)
+            if len(self._chosen) > _SAMPLE_SIZE:
+                heapq.heappop(self._chosen)
+
+    def added(self) -> list[SampledDocument]:
+        """Return the chosen documents that were not chosen at the last call."""
+        known, self._known = self._known, set(self._chosen)
+        return [document for document in self._chosen if document not in known]
+
+    async def find_differences(self, context: IndexerContext, index: str, tied: Collection[str] = ()) -> list[str]:
+        """Return the identifiers whose stored record differs from what was sent, unless its version is newer.
+
+        Of the `tied` records, another content with the same version may be stored.
+        """
+        chosen = [document.id for document in self._chosen]
+        stored = {document.id: document for document in await fetch_documents(context, index, chosen)}
+        return sorted(
+            identifier
+            for _, identifier, version, record in self._chosen
+            if (document := stored.get(identifier)) is None
+            or document.version < version
+            or (document.version == version and record not in document.source and identifier not in tied)
+        )
+
+
+@dataclass(frozen=True)
+class SwapGate:
+    """The checks between a candidate and its swap. An objection is raised, or recorded if force overrides it."""
+
+    context: IndexerContext
+    job: BuildJob
+    lifecycle: GenerationLifecycle
+    sample: DocumentSample
+
+    async def check_loaded(self, candidate: str, accepted: int, tied: Collection[str]) -> None:
+        """Check after loading that every accepted record is there, and every sampled one byte for byte.
+
+        Of the `tied` records, the source has several contents with the same version.
+        """
+        count = await self.lifecycle.count(candidate)
+        if count != accepted:
+            raise RefusedError(f"{candidate} has {count} documents, but {accepted} were accepted: run it again.")
+        if differences := await self.sample.find_differences(self.context, candidate, tied):
+            raise RefusedError(f"{candidate} differs from what was read: {', '.join(differences[:10])}. Run it again.")
+
+    async def check_vanished(self, progress: BuildProgress) -> None:
+        """Check that no record vanishes while lines are unreadable that may be its own."""
+        vanished, unreadable = self.job.report.vanished, self._unreadable_lines(progress)
+        if not vanished or not unreadable:
+            return
+        pages = scan_rows(self.context, progress.candidate, query={"range": {"sequence": {"gte": PENDING_VANISHED}}})
+        async with aclosing(pages):
+            names = [row.id for row in await anext(pages, [])]
+        self.job.refuse_unless_forced(
+            f"{progress.candidate} would lose {listed(names, vanished)}, which may be in lines that cannot be read: "
+            f"{unreadable}. Correct these lines"
+        )
+
+    def _unreadable_lines(self, progress: BuildProgress) -> str:
+        """Return the lines without a readable identifier, or without a resource, as a text; empty for none."""
+        letters = self.job.dead_letters
+        named = [f"line {number}" for number in sorted(letters.unidentified)]
+        parts = [f"{listed(named, len(named))}, see {letters.existing_path}"] if named else []
+        parts += [f"{progress.stray} line{'s'[: progress.stray - 1]} without a resource"] if progress.stray else []
+        return " and ".join(parts)
+
+    async def check_bounds(self, candidate: str, live: str | None) -> None:
+        """Check after reconciliation that dead letters, removed and added records are within their limits."""
+        self.job.check_dead_letters()
+        await self._name_future_records(candidate)
+        if live is None:
+            return
+        own = {"bool": {"filter": [LIVE_QUERY, self.job.companies.coverage.query]}}
+        before, after = await self.lifecycle.count(live, own), await self.lifecycle.count(candidate, own)
+        if not before and self.job.covered is not None:
+            return
+        removals = await find_removals(self.context, candidate, live)
+        self.job.report.vanished_companies = vanished_companies(removals)
+        settings = self.context.settings
+        removal = removal_objection(self.job.resource, removals, before, settings.shrink_limit)
+        for objection in count_objections(settings, before, after) or filter(None, [removal]):
+            self.job.refuse_unless_forced(f"{candidate} {objection}")
+
+    async def _name_future_records(self, candidate: str) -> None:
+        """Report records that stay live although they are dated in the future: the source had no readable state."""
+        settings, client = self.context.settings, self.context.client
+        body = {"query": future_query(settings.future_seconds), "size": 10, "source": False, "track_total_hits": True}
+        hits = (await search_completely(client, candidate, settings.retry_seconds, **body))["hits"]
+        if count := hits["total"]["value"]:
+            examples = ", ".join(hit["_id"] for hit in hits["hits"])
+            self.job.report.warnings.append(
+                f"{candidate} keeps {count} records dated in the future ({examples}): correct updated_at at the source "
+                "and send them again; any state with a right time replaces them"
+            )
+
+
+def count_objections(settings: IndexerSettings, before: int, after: int) -> list[str]:
+    """Return the objections to the number of live records, which was `before`."""
+    if before and not after:
+        return [f"has no records, the live generation has {before:,}: the source may be incomplete"]
+    if after - before > tolerated_count(settings.growth_limit, before):
+        return [
+            f"has {after:,} records, the live generation has {before:,}: it gains more than BROKERAGE_GROWTH_LIMIT "
+            f"({settings.growth_limit:g}) allows"
+        ]
+    return []
+
+
+_MAX_SHOWN = 3
+_MAX_REPORTED = 20
+# A company that loses its last records of a resource is objected to from so many on: one or two come and go.
+_MIN_EMPTIED = 3
+_COMPANIES_PER_SEARCH = 500
+_ADVICE = "Correct the source, or confirm with --force"
+
+
+@dataclass
+class CompanyRemovals:
+    """The live records that one company would lose: those that the source lacks, deletes, or has in another company."""
+
+    company: str
+    count: int = 0
+    moved: int = 0
+    vanished: int = 0
+    live: int = 0  # how many it has; 0 if unknown, for a few that are always tolerated
+    examples: list[str] = field(default_factory=list)
+
+    def add(self, row: IndexRow) -> None:
+        """Count a tombstone of the candidate."""
+        self.count += 1
+        self.moved += is_move(row.id)
+        self.vanished += row.reason == TombstoneReason.VANISHED
+        if len(self.examples) < _MAX_SHOWN:
+            self.examples.append(split_document_id(row.id)[1])
+
+    def is_excessive(self, share: float) -> bool:
+        """Whether the company would lose more than `share` of its records, or the last of several."""
+        is_emptied = share < 1 and self.count >= _MIN_EMPTIED and self.count >= self.live
+        return is_emptied or self.count > tolerated_count(share, self.live)
+
+    def __str__(self) -> str:
+        of_all = f" of {self.live:,}" if self.live else ""
+        moved = f", {self.moved:,} of them to other companies" if self.moved else ""
+        return f"{self.count:,}{of_all} of {self.company} ({listed(self.examples, self.count, _MAX_SHOWN)}{moved})"
+
+
+async def find_removals(context: IndexerContext, candidate: str, live: str) -> list[CompanyRemovals]:
+    """Return the removals of each company, the largest first; call before the candidate is stamped.
+
+    Records that updates have deleted since the build began do not count.
+    """
+    found: dict[str, CompanyRemovals] = {}
+    query = {"bool": {"filter": [DELETED_QUERY, {"range": {"sequence": {"gte": PENDING}}}]}}
+    async for page in scan_rows(context, candidate, query=query):
+        for row in await _removed(context, live, page):
+            found.setdefault(row.company, CompanyRemovals(row.company)).add(row)
+    await _count_live(context, live, [each for each in found.values() if each.count >= _MIN_EMPTIED])
+    return sorted(found.values(), key=lambda each: -each.count)
+
+
+def vanished_companies(removals: list[CompanyRemovals]) -> dict[str, int]:
+    """Return how many records the source lacks, by company: those of the companies that lose most."""
+    found = {each.company: each.vanished for each in removals if each.vanished}
+    return dict(list(found.items())[:_MAX_REPORTED])
+
+
+async def _removed(context: IndexerContext, live: str, page: Collection[IndexRow]) -> list[IndexRow]:
+    """Return the tombstones of live records: a source may also delete records that were never live."""
+    unclear = [row.id for row in page if row.reason == TombstoneReason.DELETED and not is_move(row.id)]
+    known = await look_up_rows(context, live, unclear)
+    return [row for row in page if _is_removal(row, known.get(row.id))]
+
+
+def _is_removal(row: IndexRow, live: IndexRow | None) -> bool:
+    if row.reason == TombstoneReason.DELETED:
+        return live is not None and not live.deleted
+    return True
+
+
+async def _count_live(context: IndexerContext, live: str, removals: list[CompanyRemovals]) -> None:
+    """Set how many live records some companies have."""
+    for start in range(0, len(removals), _COMPANIES_PER_SEARCH):
+        batch = removals[start : start + _COMPANIES_PER_SEARCH]
+        filters = {each.company: {"term": {"company": each.company}} for each in batch}
+        aggregation = {"companies": {"filters": {"filters": filters}}}
+        seconds = context.settings.retry_seconds
+        response = await search_completely(context.client, live, seconds, size=0, query=LIVE_QUERY, aggs=aggregation)
+        buckets = response["aggregations"]["companies"]["buckets"]
+        for each in batch:
+            each.live = buckets[each.company]["doc_count"]
+
+
+def removal_objection(resource: Resource, removals: list[CompanyRemovals], live: int, share: float) -> str | None:
+    """Return the objection to what a candidate would remove, None if there is none.
+
+    `live` is the number of live records, `share` of which may go. No company may be lacking.
+    """
+    lacking = [each.company for each in removals if each.vanished]
+    if resource is COMPANY and lacking:
+        names = listed(lacking, len(lacking), _MAX_SHOWN)
+        return f"would remove {len(lacking):,} of {live:,} live companies: {names}. {_ADVICE}"
+    total = sum(each.count - each.moved for each in removals)
+    excessive = [each for each in removals if each.is_excessive(share)]
+    if not excessive and total <= tolerated_count(share, live):
+        return None
+    largest = [str(each) for each in excessive or removals]
+    return (
+        f"would remove {sum(each.count for each in removals):,} of {live:,} live {resource.alias}, more than "
+        f"BROKERAGE_SHRINK_LIMIT ({share:g}) allows: {listed(largest, len(largest), _MAX_SHOWN)}. {_ADVICE}"
+    )
+
+
+Indices = dict[Resource, str | None]
+Query = dict[str, Any]
+
+_MAX_EXAMPLES = 3
+# Elasticsearch's limit of one terms query (index.max_terms_count).
+_MAX_TERMS = 65_536
+
+
+class DanglingCount(NamedTuple):
+    """How many of the live records with a reference name nothing that is there."""
+
+    dangling: int
+    total: int
+
+    @property
+    def share(self) -> float:
+        """The dangling share, 1 if there are no references."""
+        return self.dangling / self.total if self.total else 1.0
+
+
+async def check_references(context: IndexerContext, candidates: Sequence[Candidate]) -> None:
+    """Refuse candidates after whose swap more references would dangle than today.
+
+    Call it once all candidates are refreshed. Refusals are reported and recorded.
+    """
+    before = {resource: await GenerationLifecycle(context, resource).live() for resource in RESOURCES}
+    for candidate in candidates:
+        await candidate.lifecycle.refresh(candidate.index)
+    built = {candidate.job.resource: candidate for candidate in candidates}
+    coverage = candidates[0].job.companies.coverage if candidates else ALL_COMPANIES
+    after = before | {resource: candidate.index for resource, candidate in built.items()}
+    for target in RESOURCES:
+        references = [each for each in declared_references() if each.target is target]
+        concerned = [each for each in references if each.resource in built or target in built]
+        if after[target] is None or not any(before[each.resource] for each in concerned):
+            continue
+        identifiers = [await _identifiers(context, state[target], coverage) for state in (before, after)]
+        view = _TargetView(context, coverage, *identifiers)
+        for reference in concerned:
+            candidate = built.get(reference.resource) or built[target]
+            if objection := await view.objection(reference, before[reference.resource], after[reference.resource]):
+                with suppress(RefusedError):
+                    async with candidate.recorded_refusal():
+                        candidate.job.refuse_unless_forced(f"{candidate.index}: {objection}")
+
+
+async def _identifiers(context: IndexerContext, index: str | None, coverage: Coverage) -> set[str]:
+    """Return the identifiers of the live records of some companies: about 150 bytes of memory for each."""
+    if index is None:
+        return set()
+    query = {"bool": {"filter": [LIVE_QUERY, coverage.query]}}
+    return {row.id async for page in scan_rows(context, index, query=query) for row in page}
+
+
+@dataclass(frozen=True)
+class _TargetView:
+    """The identifiers of a resource before and after the swap, to compare references to it.
+
+    Of a run that covers some companies, these are theirs, and so are the records that are counted. A record that names
+    one of another company counts as dangling before and after, which makes no difference.
+    """
+
+    context: IndexerContext
+    coverage: Coverage
+    before: set[str]
+    after: set[str]
+
+    async def objection(self, reference: Reference, live: str | None, index: str | None) -> str | None:
+        """Return the objection to the references of `index`, which replaces `live`, None if there is none."""
+        if live is None or index is None:
+            return None
+        new = await self._count(reference, index, self.after)
+        if not new.dangling:
+            return None
+        old = await self._count(reference, live, self.before)
+        added = new.dangling - max(old.dangling, round(old.share * new.total))
+        hits, count = await self._lost(reference, index)
+        added = max(added, count)
+        if added <= self._tolerated(reference, new.total):
+            return None
+        alias, target = reference.resource.alias, reference.target.alias
+        return (
+            f"{added:,} of {new.total:,} {alias} would name {target} that are not there, besides the "
+            f"{old.dangling:,} that do now: {await self._examples(reference, index, hits)}. Correct the source, load "
+            f"{target} and {alias} together, or confirm with --force"
+        )
+
+    def _tolerated(self, reference: Reference, total: int) -> float:
+        """Return how many new ones are tolerated: none without their company, as they cannot be read."""
+        return 0 if reference.target is COMPANY else tolerated_count(self.context.settings.shrink_limit, total)
+
+    async def _count(self, reference: Reference, index: str, identifiers: set[str]) -> DanglingCount:
+        dangling = await self._search(reference, index, self._unresolved(reference, identifiers))
+        has_reference = {"bool": {"filter": self._with_reference(reference)}}
+        total = await count_completely(self.context.client, index, self.context.settings.retry_seconds, has_reference)
+        return DanglingCount(dangling["hits"]["total"]["value"], total)
+
+    async def _lost(self, reference: Reference, index: str) -> tuple[list[Any], int]:
+        """Return some records that name what only the live generation has, and how many there are."""
+        named = [{"terms": {reference.field.name: batch}} for batch in _batches(self.before - self.after)]
+        if not named:
+            return [], 0
+        query = {"bool": {"filter": [self._unresolved(reference, self.after), {"bool": {"should": named}}]}}
+        found = (await self._search(reference, index, query))["hits"]
+        return found["hits"], found["total"]["value"]
+
+    async def _examples(self, reference: Reference, index: str, hits: list[Any]) -> str:
+        """Return some records with what they name, by default any that name nothing that is there."""
+        shown = hits or (await self._search(reference, index, self._unresolved(reference, self.after)))["hits"]["hits"]
+        name = reference.field.name
+        return ", ".join(f"{hit['_id']} names {_value(hit['_source'].get(name))}" for hit in shown)
+
+    def _with_reference(self, reference: Reference) -> list[Query]:
+        return [LIVE_QUERY, self.coverage.query, {"exists": {"field": reference.field.name}}]
+
+    def _unresolved(self, reference: Reference, identifiers: set[str]) -> Query:
+        """Return the query for live records whose reference has no value among the identifiers."""
+        known = [{"terms": {reference.field.name: batch}} for batch in _batches(identifiers)]
+        return {"bool": {"filter": self._with_reference(reference), "must_not": known}}
+
+    async def _search(self, reference: Reference, index: str, query: Query) -> Any:
+        body = {"query": query, "size": _MAX_EXAMPLES, "source_includes": [reference.field.name]}
+        seconds = self.context.settings.retry_seconds
+        return await search_completely(self.context.client, index, seconds, **body, track_total_hits=True)
+
+
+def _batches(identifiers: set[str]) -> Iterator[list[str]]:
+    ordered = sorted(identifiers)
+    for start in range(0, len(ordered), _MAX_TERMS):
+        yield ordered[start : start + _MAX_TERMS]
+
+
+def _value(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

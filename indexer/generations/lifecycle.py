@@ -1,0 +1,439 @@
+"""The lifecycle of generations: they are created, refreshed, finished, copied, swapped in and pruned only here.
+
+After a refresh every copy that searches may ask shows all writes. Elasticsearch does not report a copy that it could
+not reach for a refresh as failed, and keeps it in use: a mark that is published then promises what a reader of that
+copy does not find.
+
+A copy of the live generation is made from hard links: its cost does not grow with the records. Elasticsearch copies
+only what cannot be written meanwhile. The block is noted in the `_meta` of the live index before it is set, so that the
+next run lifts a block whose run was killed.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from elasticsearch import AsyncElasticsearch, NotFoundError
+
+from cluster.index_wear import WEAR_FILTER, WEAR_METRICS, IndexWear, read_wear
+from indexer.backoff import retry
+from indexer.clock import first_future_version
+from indexer.errors import ElasticsearchError, LockedError, RefusedError
+from indexer.scan import count_completely
+from indexer.settings import IndexerContext, replica_settings
+from mappings import Resource
+from mappings.generations import Generation, parse_generation, served_alias
+from mappings.index_body import BLOCK_NOTE, BLOCK_SETTING, index_body, schema_fingerprint
+from mappings.shards.ranges import META_KEY, ONE_SHARD, ShardRanges, read_ranges
+from mappings.shards.visibility import LEFT_QUERY
+
+# Merging a large index is one request that may take hours.
+_MAINTENANCE_TIMEOUT_SECONDS = 24 * 3600
+LIVE_QUERY: dict[str, Any] = {"bool": {"filter": {"term": {"deleted": False}}, "must_not": LEFT_QUERY}}
+DELETED_QUERY = {"term": {"deleted": True}}
+NO_FENCES: Mapping[str, str] = {}
+
+
+def future_query(future_seconds: float) -> dict[str, Any]:
+    """Return the query for live records that are dated later than a source can mean."""
+    is_future = {"range": {"version": {"gte": first_future_version(future_seconds)}}}
+    return {"bool": {"filter": [is_future, LIVE_QUERY]}}
+
+
+@dataclass(frozen=True)
+class Generations:
+    """The existing generations of one alias: which one is live, and which one each replaced."""
+
+    live: str | None
+    metas: dict[str, dict[str, Any]]  # the mapping's `_meta` by index, in the order of the generation numbers
+    fields: dict[str, frozenset[str]]  # the names of the mapped fields by index
+
+    @property
+    def history(self) -> list[str]:
+        """The live generation, the one it replaced, and so on, as far as they still exist."""
+        generations: list[str] = []
+        index = self.live
+        while index is not None and index in self.metas:
+            generations.append(index)
+            index = self.metas[index].get("replaces")
+        return generations
+
+    def fingerprint(self, index: str) -> str | None:
+        """Return the schema fingerprint of an index."""
+        fingerprint: str | None = self.metas[index].get("fingerprint")
+        return fingerprint
+
+    def ranges(self, index: str) -> ShardRanges:
+        """Return the ranges of the shards of an index."""
+        return read_ranges(self.metas.get(index, {}))
+
+
+@dataclass(frozen=True)
+class AliasMove:
+    """One alias that moves from `live`, None for the first generation, to `index`; the fences are index by alias."""
+
+    alias: str
+    index: str
+    live: str | None
+    fences: Mapping[str, str]
+
+    @property
+    def actions(self) -> list[dict[str, Any]]:
+        """The actions of an alias request. What they remove must exist, or the whole request fails."""
+        removed = dict(self.fences) if self.live is None else {self.alias: self.live, **self.fences}
+        actions: list[dict[str, Any]] = [{"add": {"index": self.index, "alias": self.alias}}]
+        return actions + [
+            {"remove": {"index": at, "alias": alias, "must_exist": True}} for alias, at in removed.items()
+        ]
+
+    def served_actions(self, routed: Collection[str]) -> Iterator[dict[str, Any]]:
+        """Yield the actions for the alias that an index of several shards has only while it is live.
+
+        A reader that routes by the ranges of a generation searches through this alias, which fails after a swap.
+        """
+        if self.index in routed:
+            yield {"add": {"index": self.index, "alias": served_alias(self.index)}}
+        if self.live is not None and self.live in routed and self.live != self.index:
+            yield {"remove": {"index": self.live, "alias": served_alias(self.live), "must_exist": False}}
+
+
+class GenerationLifecycle:
+    """Manages the alias and the generations of one resource."""
+
+    def __init__(self, context: IndexerContext, resource: Resource) -> None:
+        self._client = context.client
+        self._settings = context.settings
+        self._resource = resource
+        self.alias = context.connection.alias(resource)
+        self.fingerprint = schema_fingerprint(resource)
+
+    async def generations(self) -> Generations:
+        """Return the existing generations; raise RefusedError if the alias is not one of ours."""
+        mappings = await self._client.indices.get_mapping(index=f"{self.alias}-v*")
+        metas = {index: body["mappings"].get("_meta", {}) for index, body in mappings.items()}
+        ours = {parsed: index for index in metas if (parsed := parse_generation(index)) and parsed.alias == self.alias}
+        names = [ours[parsed] for parsed in sorted(ours)]
+        return Generations(
+            live=await self.live(),
+            metas={name: metas[name] for name in names},
+            fields={name: frozenset(mappings[name]["mappings"].get("properties", ())) for name in names},
+        )
+
+    async def live(self) -> str | None:
+        """Return the index behind the alias; raise RefusedError if it is an index itself or has several targets."""
+        try:
+            targets = list(await self._client.indices.get_alias(name=self.alias))
+        except NotFoundError:
+            if await self._client.indices.exists(index=self.alias):
+                raise RefusedError(f"{self.alias} is an index, not an alias: rename or delete that index.") from None
+            return None
+        if len(targets) > 1:
+            raise RefusedError(f"The alias {self.alias} points to {', '.join(sorted(targets))}: leave it one index.")
+        return str(targets[0])
+
+    async def create(self, present: Generations, published: str | None = None, ranges: ShardRanges = ONE_SHARD) -> str:
+        """Create the next generation for loading, without refreshes and replicas until it is finished.
+
+        The number of the last `published` generation is not used again, even if that one is gone.
+        """
+        name = self.next_name(present, published)
+        body: dict[str, Any] = index_body(self._resource, ranges)
+        body["settings"] |= {"index.number_of_replicas": 0, "index.refresh_interval": "-1"}
+        body["mappings"]["_meta"]["replaces"] = present.live
+        await self._client.indices.create(index=name, **body)
+        return name
+
+    async def ranges(self, index: str) -> ShardRanges:
+        """Return the ranges of the shards of an index."""
+        present = await self._client.indices.get_mapping(index=index)
+        return read_ranges(present[index]["mappings"].get("_meta", {}))
+
+    def next_name(self, present: Generations, published: str | None = None) -> str:
+        """Return the name of the next generation, above all that are present and the last one published."""
+        names = [*present.metas, published or ""]
+        numbers = [parsed.number for index in names if (parsed := parse_generation(index))]
+        return str(Generation(self.alias, max(numbers, default=0) + 1))
+
+    async def refresh(self, index: str) -> None:
+        """Make all writes visible."""
+        await refresh_all_copies(self._client, index, self._settings.retry_seconds)
+
+    async def finish(self, index: str, *, merges: bool = True) -> None:
+        """Merge a loaded generation and apply its live settings, with a replica if there is a second node."""
+        if merges and self._settings.merge:
+            await self._merge(index)
+        live = {"index.refresh_interval": self._settings.refresh_interval, **replica_settings(self._settings.replicas)}
+        await retry(lambda: self._client.indices.put_settings(index=index, settings=live), self._settings.retry_seconds)
+        await self.refresh(index)
+        await self._await_health(index)
+
+    async def _merge(self, index: str) -> None:
+        merge = self._client.options(request_timeout=_MAINTENANCE_TIMEOUT_SECONDS).indices.forcemerge
+        await retry(lambda: merge(index=index, max_num_segments=1), self._settings.retry_seconds)
+
+    async def _await_health(self, index: str) -> None:
+        """Wait for green; accept yellow, refuse red."""
+        patient = self._client.options(request_timeout=_MAINTENANCE_TIMEOUT_SECONDS, ignore_status=408)
+        wait = f"{self._settings.green_seconds}s"
+        health = await patient.cluster.health(index=index, wait_for_status="green", timeout=wait)
+        if health["status"] == "red":
+            raise ElasticsearchError(f"{index} is red: its shard is on none of the nodes, so it was not swapped in.")
+
+    async def count(self, index: str, query: dict[str, Any] | None = None) -> int:
+        """Return the number of documents, optionally of those that match a query."""
+        current = {"bool": {"filter": [] if query is None else query, "must_not": LEFT_QUERY}}
+        return await count_completely(self._client, index, self._settings.retry_seconds, current)
+
+    async def size(self, index: str) -> int:
+        """Return the bytes on disk, replicas included, 0 if its shards are on no node."""
+        response = await self._client.indices.stats(index=index, metric="store")
+        return int(response["_all"]["total"].get("store", {}).get("size_in_bytes", 0))
+
+    async def update_meta(self, index: str, **facts: Any) -> None:
+        """Merge entries into the mapping's `_meta`."""
+        present = await self._client.indices.get_mapping(index=index)
+        meta = present[index]["mappings"].get("_meta", {}) | facts
+        await retry(lambda: self._client.indices.put_mapping(index=index, meta=meta), self._settings.retry_seconds)
+
+    async def swap(
+        self,
+        index: str,
+        live: str | None,
+        fences: Mapping[str, str] = NO_FENCES,
+        *,
+        together: Sequence[AliasMove] = (),
+    ) -> None:
+        """Point the alias to `index` only and remove the fences (index by alias), atomically.
+
+        The moves of other aliases in `together` are part of the same request. It fails without a change if a live
+        index no longer has its alias or a fence no longer exists.
+        """
+        moves = [AliasMove(self.alias, index, live, fences), *together]
+        await retry(lambda: self._swap_once(moves), self._settings.retry_seconds)
+
+    async def _swap_once(self, moves: Sequence[AliasMove]) -> None:
+        named = [index for move in moves for index in (move.index, move.live) if index]
+        mappings = await self._client.indices.get_mapping(index=named)
+        routed = {index for index, body in mappings.items() if META_KEY in body["mappings"].get("_meta", {})}
+        actions = [action for move in moves for action in (*move.actions, *move.served_actions(routed))]
+        try:
+            await self._client.indices.update_aliases(actions=actions)
+        except NotFoundError:
+            if await self.live() != moves[0].index:  # otherwise only the response was lost
+                indices = ", ".join(move.index for move in moves)
+                raise LockedError(f"An alias was changed by another run: {indices} not swapped in.") from None
+
+    async def delete_candidate(self, index: str) -> bool:
+        """Delete a generation that is not served, and return True; the live one is kept."""
+        if await self.live() == index:
+            return False
+        await self._client.indices.delete(index=index, ignore_unavailable=True)
+        return True
+
+    def prunable(self, present: Generations) -> list[str]:
+        """Return the generations to prune: all but the live one and its most recent predecessors.
+
+        These include remains of failed builds and generations that were rolled back.
+        """
+        if present.live not in present.metas:
+            return []
+        retained = present.history[: max(1, self._settings.kept_generations)]
+        return [index for index in present.metas if index not in retained]
+
+    async def prune(self, present: Generations) -> list[str]:
+        """Delete the prunable generations, but for one that went live since, and return their names."""
+        return [name for name in self.prunable(present) if await self.delete_candidate(name)]
+
+
+# Until its replica is due, a copy has none: it would be copied once more.
+_COPY_SETTINGS = {
+    BLOCK_SETTING: None,
+    "index.number_of_replicas": 0,
+    "index.auto_expand_replicas": False,
+    "index.refresh_interval": "-1",
+}
+
+
+async def copy_live(
+    context: IndexerContext, resource: Resource, lifecycle: GenerationLifecycle, live: str, copy: str
+) -> None:
+    """Copy the live generation under another name, with all its records, versions and stamps.
+
+    The caller holds the write lock: writes to the live index are refused for a moment. Raises ElasticsearchError if
+    the copy cannot be placed on the node of the original.
+    """
+    seconds = context.settings.green_seconds
+    client = context.client.options(ignore_status=408)
+    async with _blocked_writes(context, lifecycle, live, copy):
+        await context.client.indices.clone(index=live, target=copy, settings=_COPY_SETTINGS)
+        health = await client.cluster.health(index=copy, wait_for_status="yellow", timeout=f"{seconds}s")
+    if health["status"] == "red":
+        raise ElasticsearchError(
+            f"{live} cannot be copied to {copy}: its node takes no other index: free disk space there."
+        )
+    body: dict[str, Any] = index_body(resource, await lifecycle.ranges(live))
+    meta = body["mappings"]["_meta"] | {"replaces": live}
+    await context.client.indices.put_mapping(index=copy, meta=meta)
+
+
+@asynccontextmanager
+async def _blocked_writes(
+    context: IndexerContext, lifecycle: GenerationLifecycle, live: str, copy: str
+) -> AsyncIterator[None]:
+    await lifecycle.update_meta(live, **{BLOCK_NOTE: copy})
+    try:
+        await context.client.indices.add_block(index=live, block="write")
+        yield
+    finally:
+        await _lift_block(context, lifecycle, live)
+
+
+async def lift_left_block(
+    context: IndexerContext, lifecycle: GenerationLifecycle, live: str, meta: Mapping[str, Any]
+) -> None:
+    """Lift the block of a run that was killed while it copied the live generation; the caller holds the write lock."""
+    if meta.get(BLOCK_NOTE):
+        await _lift_block(context, lifecycle, live)
+
+
+async def _lift_block(context: IndexerContext, lifecycle: GenerationLifecycle, live: str) -> None:
+    put = context.client.indices.put_settings
+    await retry(lambda: put(index=live, settings={BLOCK_SETTING: None}), context.settings.retry_seconds)
+    await lifecycle.update_meta(live, **{BLOCK_NOTE: None})
+
+
+# The first refresh of a large index is one request that may take hours.
+_REFRESH_SECONDS = 24 * 3600
+_POLL_SECONDS = 0.5
+_MOMENT = "1s"
+_STARTING = "INITIALIZING"
+_NOTHING = -1
+
+
+async def refresh_all_copies(client: AsyncElasticsearch, index: str, seconds: float) -> None:
+    """Make all writes visible in each assigned copy of each shard.
+
+    Raises ElasticsearchError if a copy that is in use cannot be refreshed for `seconds`.
+    """
+    patient = client.options(request_timeout=_REFRESH_SECONDS)
+
+    async def is_refreshed() -> bool:
+        response = await retry(lambda: patient.indices.refresh(index=index), seconds)
+        return await _reached_all(client, response["_shards"], index)
+
+    failure = f"{index} could not be refreshed in every copy of its shards for {seconds:g} s."
+    await _until(is_refreshed, seconds, failure)
+
+
+async def _reached_all(client: AsyncElasticsearch, shards: Mapping[str, int], index: str) -> bool:
+    """Whether the copies that a refresh has not reached are on no node: such a copy starts with all writes visible."""
+    if shards["successful"] == shards["total"]:
+        return True
+    health = await _health(client, index)
+    return health["status"] != "red" and shards["successful"] >= int(health["active_shards"])
+
+
+async def refresh_to_seq_nos(context: IndexerContext, index: str) -> list[int]:
+    """Refresh an index and return for each shard a `_seq_no` up to which all writes are visible, -1 without any.
+
+    Raises ElasticsearchError if a shard is on no node, or its copies cannot be refreshed, for `retry_seconds`.
+    """
+    client, seconds, found = context.client, context.settings.retry_seconds, dict[int, int]()
+
+    async def are_found() -> bool:
+        response = await retry(lambda: client.indices.stats(index=index, metric="docs", level="shards"), seconds)
+        found.update(_checkpoints(response))
+        shards = response["_shards"]
+        if shards["successful"] == shards["total"]:
+            return True
+        health = await _health(client, index)
+        return health["status"] != "red" and len(found) == int(health["active_primary_shards"])
+
+    await _until(are_found, seconds, f"{index} is red: a shard of it is on none of the nodes.")
+    await refresh_all_copies(client, index, seconds)
+    return [found[number] for number in range(len(found))]
+
+
+def _checkpoints(response: Any) -> dict[int, int]:
+    """Return the global checkpoint of each shard whose primary has answered.
+
+    All copies have the writes up to it. Above, the number of a write may be used again for another one, if the primary
+    is lost before its copies have that write.
+    """
+    return {
+        int(number): max(_NOTHING, int(copy["seq_no"]["global_checkpoint"]))
+        for statistics in response.get("indices", {}).values()
+        for number, copies in statistics["shards"].items()
+        for copy in copies
+        if copy["routing"]["primary"] and copy["routing"]["state"] != _STARTING
+    }
+
+
+async def _health(client: AsyncElasticsearch, index: str) -> Mapping[str, Any]:
+    patient = client.options(ignore_status=408)
+    health: Mapping[str, Any] = (await patient.cluster.health(index=index, timeout=_MOMENT)).body
+    return health
+
+
+async def _until(condition: Callable[[], Awaitable[bool]], seconds: float, failure: str) -> None:
+    end = time.monotonic() + seconds
+    while not await condition():
+        if time.monotonic() >= end:
+            raise ElasticsearchError(failure)
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+StoredSeqNos: TypeAlias = int | list[int]
+
+
+def stored_seq_nos(seq_nos: list[int]) -> StoredSeqNos:
+    """Return what is stored for the numbers of all shards."""
+    return seq_nos[0] if len(seq_nos) == 1 else seq_nos
+
+
+def read_seq_nos(stored: StoredSeqNos) -> list[int]:
+    """Return the numbers of all shards."""
+    return [stored] if isinstance(stored, int) else stored
+
+
+def shard_numbers(seq_nos: list[int]) -> list[int | None]:
+    """Return the shards to search one by one; None for the only one."""
+    return [None] if len(seq_nos) == 1 else [*range(len(seq_nos))]
+
+
+_MARGIN_SECONDS = 60
+_SIZE_FILTER = "indices.*.shards.*.store.size_in_bytes"
+
+
+async def index_wear(context: IndexerContext, index: str) -> IndexWear:
+    """Return the wear of an index."""
+    return read_wear(await shard_copies(context, index, WEAR_METRICS, WEAR_FILTER))
+
+
+async def largest_shard(context: IndexerContext, index: str) -> int:
+    """Return the bytes of the largest shard of an index."""
+    shards = await shard_copies(context, index, "store", _SIZE_FILTER)
+    return max((copy["store"]["size_in_bytes"] for copies in shards.values() for copy in copies), default=0)
+
+
+async def has_all_shards(context: IndexerContext, index: str) -> bool:
+    """Whether each shard is on a node, or comes to one within BROKERAGE_GREEN_SECONDS: nodes are restarted."""
+    seconds = context.settings.green_seconds
+    patient = context.client.options(request_timeout=seconds + _MARGIN_SECONDS, ignore_status=408)
+    health = await patient.cluster.health(index=index, wait_for_status="yellow", timeout=f"{seconds}s")
+    return bool(health["status"] != "red")
+
+
+async def shard_copies(
+    context: IndexerContext, index: str, metrics: str, fields: str
+) -> dict[str, list[dict[str, Any]]]:
+    """Return statistics of the copies of each shard, by its number; `fields` are the paths to return."""
+    read = context.client.indices.stats
+    stats = await retry(
+        lambda: read(index=index, metric=metrics, level="shards", filter_path=fields), context.settings.retry_seconds
+    )
+    shards: dict[str, list[dict[str, Any]]] = stats.get("indices", {}).get(index, {}).get("shards", {})
+    return shards

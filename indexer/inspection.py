@@ -1,0 +1,395 @@
+"""Inspection of a source without Elasticsearch: every line is read and checked as a build would.
+
+A dry run reports faults only. A check also says how the fields are filled, which lines share an identifier, and which
+references dangle; for these, identifiers and references are kept on disk.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import orjson
+
+from indexer.documents.builder import PendingDocument
+from indexer.documents.companies import Companies, companies_from_source
+from indexer.documents.line_parser import ChunkReader, LineParser, ParsedChunk
+from indexer.reporting.report import (
+    FaultKind,
+    FaultTally,
+    OnProgress,
+    ResourceReport,
+    RunStage,
+    RunSummary,
+    ignore_progress,
+)
+from indexer.settings import IndexerSettings
+from indexer.source.lines import RejectedLine, Source, require_present
+from indexer.source.tables.table_source import TableSource, skipped_rows
+from mappings import COMPANY, RESOURCES, Resource
+from mappings.references import declared_references
+
+_DEFAULTS = IndexerSettings()
+
+
+@dataclass
+class ResourceCheck:
+    """What was found in the lines of one resource; `rounded` and `corrected` are numbers of values."""
+
+    resource: str
+    lines: int
+    bad: int
+    skipped: int
+    deleted: int
+    rounded: int
+    corrected: int
+    faults: list[FaultKind]
+    fields: list[FieldSummary]
+    merged: MergedIdentifiers | None = None
+    references: list[ReferenceCheck] = field(default_factory=list)
+
+    def share_filled(self, one: FieldSummary) -> str:
+        """Return the percentage of the valid records that have a value in a field."""
+        return f"{one.filled / max(self.lines - self.bad - self.deleted, 1):.1%}"
+
+
+@dataclass
+class SourceCheck:
+    """What was found in a source. `companies` are those that lines name although the source does not have them."""
+
+    notes: list[str]
+    companies: list[str]
+    resources: list[ResourceCheck]
+
+    @property
+    def bad(self) -> int:
+        """The number of bad lines."""
+        return sum(resource.bad for resource in self.resources)
+
+
+class _AnyCompanies(Companies):
+    """Every company is known, for a source without companies: which are live is unknown here."""
+
+    def key_of(self, identifier: str) -> str | None:
+        self.keys.add(identifier)
+        return identifier
+
+
+def check_source(
+    source: Source, settings: IndexerSettings = _DEFAULTS, on_progress: OnProgress = ignore_progress
+) -> SourceCheck:
+    """Read a source to its end; raise SourceError if it cannot be read or has nothing of any resource."""
+    present = require_present(source, RESOURCES)
+    companies = companies_from_source(source, settings) if COMPANY in present else _AnyCompanies()
+    with open_ledger() as ledger:
+        checks = {one: _Inspection(source, one, ledger, on_progress).run(companies, settings) for one in present}
+        ledger.index()
+        skipped = skipped_rows(source)
+        for resource, check in checks.items():
+            check.skipped = skipped.get(resource.alias, 0)
+            check.merged, check.references = ledger.merged(resource), ledger.references(resource)
+    tables = source if isinstance(source, TableSource) else None
+    named = sorted(companies.keys) if isinstance(companies, _AnyCompanies) else []
+    return SourceCheck(tables.notes if tables else [], named, list(checks.values()))
+
+
+class _Inspection:
+    """One pass over the lines of a resource."""
+
+    def __init__(self, source: Source, resource: Resource, ledger: IdentifierLedger, on_progress: OnProgress) -> None:
+        self._source, self._resource, self._ledger = source, resource, ledger
+        self._on_progress = on_progress
+        self._report = ResourceReport(resource.alias, RunStage.READING)
+        self._faults, self._statistics = FaultTally(), FieldStatistics(resource)
+        self._deleted = 0
+
+    def run(self, companies: Companies, settings: IndexerSettings) -> ResourceCheck:
+        """Read the lines and return what was found."""
+        with self._source.open(self._resource) as stream:
+            self._report.bytes_total = stream.total
+            chunks = ChunkReader(LineParser(self._resource, companies, settings), stream, settings)
+            while (chunk := chunks.read()) is not None:
+                self._add(chunk)
+                self._on_progress(self._report)
+        report = self._report
+        report.stage = RunStage.CHECKED
+        self._on_progress(report)
+        kinds, fields, counts = self._faults.kinds(), self._statistics.summaries, (report.rounded, report.corrected)
+        return ResourceCheck(report.resource, report.read, report.dead, 0, self._deleted, *counts, kinds, fields)
+
+    def _add(self, chunk: ParsedChunk) -> None:
+        report = self._report
+        report.read += chunk.read
+        report.dead += len(chunk.rejected)
+        report.add_roundings(chunk.roundings.values())
+        report.corrected += chunk.corrected
+        report.bytes_read = chunk.position
+        for item in chunk.rejected:
+            self._faults.add_line(item)
+        live = [(one, orjson.loads(one.record)) for one in chunk.drafts if one.record is not None]
+        self._deleted += len(chunk.drafts) - len(live)
+        for _, record in live:
+            self._statistics.add(record)
+        self._ledger.add(self._resource, live)
+
+
+OnFault = Callable[[RejectedLine], None]
+
+
+def dry_run(  # noqa: PLR0913 - what is checked, how, and where it is reported
+    source: Source,
+    known: Companies,
+    on_fault: OnFault,
+    settings: IndexerSettings = _DEFAULTS,
+    *,
+    resources: Collection[Resource] = RESOURCES,
+    on_progress: OnProgress = ignore_progress,
+) -> RunSummary:
+    """Validate every envelope of a source and pass each fault to `on_fault`; raise SourceError."""
+    summary = RunSummary()
+    for resource in [resource for resource in RESOURCES if resource in resources and source.has(resource)]:
+        report = ResourceReport(resource.alias, RunStage.READING)
+        summary.resources.append(report)
+        for _ in _checked(source, LineParser(resource, known, settings), report, on_fault, settings):
+            on_progress(report)
+        report.stage = RunStage.CHECKED
+        on_progress(report)
+    summary.set_skipped(skipped_rows(source))
+    return summary
+
+
+def _checked(
+    source: Source, parser: LineParser, report: ResourceReport, on_fault: OnFault, settings: IndexerSettings
+) -> Iterator[None]:
+    """Count a resource's envelopes, yielding after each chunk."""
+    started = time.monotonic()
+    with source.open(parser.resource) as reading:
+        report.bytes_total = reading.total
+        chunks = ChunkReader(parser, reading, settings)
+        while (chunk := chunks.read()) is not None:
+            report.read += chunk.read
+            report.dead += len(chunk.rejected)
+            report.add_roundings(chunk.roundings.values())
+            report.corrected += chunk.corrected
+            report.bytes_read, report.seconds = chunk.position, time.monotonic() - started
+            for item in chunk.rejected:
+                on_fault(item)
+            yield
+
+
+_MAX_VALUES = 12
+_MAX_CHARACTERS = 60
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_EMPTY: tuple[object, ...] = (None, "", [], {})
+
+
+@dataclass
+class FieldSummary:
+    """A field: in how many records it has a value, the range of its numbers or texts, and its values if they are few.
+
+    The range of a list is that of its length; texts are compared as numbers if all of them are numbers.
+    """
+
+    name: str
+    filled: int = 0
+    lowest: str | float | None = None
+    highest: str | float | None = None
+    values: dict[str, int] | None = field(default_factory=dict)
+    _are_numbers: bool = field(default=True, init=False)
+    _least_number: str = field(default="", init=False)
+    _greatest_number: str = field(default="", init=False)
+
+    def add(self, value: Any) -> None:
+        """Count a value."""
+        self.filled += 1
+        measure = len(value) if isinstance(value, list | dict) else value
+        if isinstance(measure, str):
+            measure = measure[:_MAX_CHARACTERS]
+            self._widen_numbers(measure)
+        if not isinstance(measure, bool):
+            self._widen(measure)
+        self._count(str(measure))
+
+    def _widen(self, value: Any) -> None:
+        if self.lowest is None:
+            self.lowest = self.highest = value
+        elif type(value) is not type(self.lowest) and isinstance(value, str) != isinstance(self.lowest, str):
+            return  # an untyped field may have texts and numbers
+        elif value < self.lowest:
+            self.lowest = value
+        elif value > self.highest:
+            self.highest = value
+
+    def _widen_numbers(self, text: str) -> None:
+        """Extend the range of texts that are numbers; the first other text ends it."""
+        self._are_numbers = self._are_numbers and _NUMBER.fullmatch(text) is not None
+        if not self._are_numbers:
+            return
+        if not self._least_number or float(text) < float(self._least_number):
+            self._least_number = text
+        if not self._greatest_number or float(text) > float(self._greatest_number):
+            self._greatest_number = text
+
+    def finish(self) -> None:
+        """Settle the range, and order the values by frequency."""
+        if self._are_numbers and self._least_number and isinstance(self.lowest, str):
+            self.lowest, self.highest = self._least_number, self._greatest_number
+        self.values = dict(Counter(self.values).most_common()) if self.values else None
+
+    def _count(self, text: str) -> None:
+        if self.values is None:
+            return
+        self.values[text] = self.values.get(text, 0) + 1
+        if len(self.values) > _MAX_VALUES:
+            self.values = None
+
+
+class FieldStatistics:
+    """The fields of one resource."""
+
+    def __init__(self, resource: Resource) -> None:
+        """Start with empty fields."""
+        self._fields = {one.name: FieldSummary(one.name) for one in resource.stored}
+        self.records = 0
+
+    def add(self, record: dict[str, Any]) -> None:
+        """Count the values of a record."""
+        self.records += 1
+        for name, value in record.items():
+            if value not in _EMPTY:
+                self._fields[name].add(value)
+
+    @property
+    def summaries(self) -> list[FieldSummary]:
+        """The fields in the order of the contract; values by frequency."""
+        for one in self._fields.values():
+            one.finish()
+        return list(self._fields.values())
+
+
+_MAX_EXAMPLES = 5
+_CACHE_KIB = 16_384
+_SCHEMA = f"""
+PRAGMA journal_mode = off; PRAGMA synchronous = off; PRAGMA cache_size = -{_CACHE_KIB};
+CREATE TABLE lines (resource TEXT, id TEXT, content INTEGER, company TEXT, file TEXT, number INTEGER);
+CREATE TABLE refs (resource TEXT, field TEXT, target TEXT, value TEXT, count INTEGER, file TEXT, number INTEGER,
+                   PRIMARY KEY (resource, field, value)) WITHOUT ROWID;
+"""
+_MERGED = """
+SELECT id, COUNT(*) AS lines, COUNT(DISTINCT content) AS contents, COUNT(DISTINCT company) AS companies,
+       MIN(file || ':' || number), MAX(file || ':' || number)
+FROM lines WHERE resource = ? GROUP BY id HAVING lines > 1
+"""
+_DANGLING = """
+SELECT value, count, file, number FROM refs
+WHERE resource = ? AND field = ? AND NOT EXISTS (SELECT 1 FROM lines WHERE lines.resource = target AND id = value)
+"""
+
+
+@dataclass
+class MergedIdentifiers:
+    """Identifiers with more than one line: how many, how many with different contents, and some examples."""
+
+    identifiers: int
+    lines: int
+    differing: int
+    of_several_companies: int
+    examples: list[str] = dataclasses.field(default_factory=list)
+
+
+@dataclass
+class ReferenceCheck:
+    """A field that refers to another resource: how many different values dangle, and in how many lines.
+
+    Without records of the target in the source, `is_checked` is false.
+    """
+
+    field: str
+    target: str
+    values: int
+    is_checked: bool
+    dangling: int = 0
+    lines: int = 0
+    examples: list[str] = dataclasses.field(default_factory=list)
+
+
+@cache
+def _references_of(resource: Resource) -> list[tuple[str, Resource]]:
+    """Return the members that refer to other resources; references to companies are checked line by line."""
+    return [
+        (member, reference.target)
+        for reference in declared_references()
+        if reference.resource is resource and reference.target is not COMPANY
+        for member in reference.field.sources
+    ]
+
+
+@contextmanager
+def open_ledger() -> Iterator[IdentifierLedger]:
+    """Open an empty ledger, which is removed on exit."""
+    # A database without a name is a temporary file.
+    with closing(sqlite3.connect("", check_same_thread=False)) as database:
+        database.executescript(_SCHEMA)
+        yield IdentifierLedger(database)
+
+
+class IdentifierLedger:
+    """The identifiers and references of the lines that were added."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        """Use an empty database."""
+        self._database = database
+
+    def add(self, resource: Resource, documents: list[tuple[PendingDocument, dict[str, Any]]]) -> None:
+        """Add the live records of some lines."""
+        rows = [
+            (resource.alias, one.id, one.content, one.company, one.line.file, one.line.number) for one, _ in documents
+        ]
+        self._database.executemany("INSERT INTO lines VALUES (?, ?, ?, ?, ?, ?)", rows)
+        references = [
+            (resource.alias, name, target.alias, str(record[name]), document.line.file, document.line.number)
+            for document, record in documents
+            for name, target in _references_of(resource)
+            if record.get(name)
+        ]
+        self._database.executemany(
+            "INSERT INTO refs VALUES (?, ?, ?, ?, 1, ?, ?) ON CONFLICT DO UPDATE SET count = count + 1", references
+        )
+
+    def index(self) -> None:
+        """Prepare the look-ups, once all lines have been added."""
+        self._database.execute("CREATE INDEX identifiers ON lines (resource, id)")
+
+    def merged(self, resource: Resource) -> MergedIdentifiers:
+        """Return the identifiers of a resource that several lines have."""
+        sums = f"SELECT COUNT(*), SUM(lines), SUM(contents > 1), SUM(companies > 1) FROM ({_MERGED})"  # noqa: S608 - fixed
+        counts = [int(count or 0) for count in self._database.execute(sums, (resource.alias,)).fetchone()]
+        examples = self._database.execute(
+            f"{_MERGED} ORDER BY contents DESC, lines DESC LIMIT {_MAX_EXAMPLES}", (resource.alias,)
+        )
+        shown = [f"{name}: {lines} lines, such as {first} and {last}" for name, lines, _, _, first, last in examples]
+        return MergedIdentifiers(counts[0], counts[1], counts[2], counts[3], shown)
+
+    def references(self, resource: Resource) -> list[ReferenceCheck]:
+        """Return the references of a resource."""
+        return [self._reference(resource, name, target) for name, target in _references_of(resource)]
+
+    def _reference(self, resource: Resource, name: str, target: Resource) -> ReferenceCheck:
+        one = self._database.execute
+        (values,) = one("SELECT COUNT(*) FROM refs WHERE resource = ? AND field = ?", (resource.alias, name)).fetchone()
+        has_target = one("SELECT 1 FROM lines WHERE resource = ? LIMIT 1", (target.alias,)).fetchone() is not None
+        check = ReferenceCheck(name, target.alias, values, has_target)
+        if has_target:
+            counted = one(f"SELECT COUNT(*), SUM(count) FROM ({_DANGLING})", (resource.alias, name)).fetchone()  # noqa: S608 - fixed
+            check.dangling, check.lines = int(counted[0]), int(counted[1] or 0)
+            rows = one(f"{_DANGLING} ORDER BY count DESC LIMIT {_MAX_EXAMPLES}", (resource.alias, name))
+            check.examples = [f"{value}: {count} lines, such as {file}:{line}" for value, count, file, line in rows]
+        return check

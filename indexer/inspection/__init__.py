@@ -1,1 +1,0 @@
-"""Inspection of a source without Elasticsearch: its faults, fields, identifiers and references."""

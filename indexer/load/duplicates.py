@@ -1,0 +1,134 @@
+"""Identifiers that a source contains more than once: versions of one record, or a fault where the companies differ.
+
+Only sources with duplicates need this second pass: bulk responses report identifiers that existed before.
+"""
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from indexer.changes.stamps import at_live_time
+from indexer.documents.builder import PendingDocument, rejected_document
+from indexer.documents.envelope import identifier_decoder
+from indexer.documents.line_parser import LineParser, ParsedChunk
+from indexer.generations.checkpoint import BuildJob
+from indexer.reporting.report import listed
+from indexer.scan import IndexRow, look_up_rows
+from indexer.settings import IndexerContext
+from indexer.source.lines import SourceLine
+
+_MAX_LINES_SHOWN = 4
+_MAX_IDENTIFIERS_SHOWN = 3
+
+
+class DuplicateCounts(NamedTuple):
+    """How many envelopes are superseded by a newer one of the same source, and warnings that name them.
+
+    `copied` counts the records whose indexed document is none of the envelopes but a copy of the live one. `tied` are
+    the records of which several contents have the indexed version, `winners` those with a content that ranks above the
+    indexed one.
+    """
+
+    superseded: int = 0
+    copied: int = 0
+    warnings: tuple[str, ...] = ()
+    tied: frozenset[str] = frozenset()
+    winners: tuple[PendingDocument, ...] = ()
+
+
+class SharedIdentifiers:
+    """The lines of each identifier: their number, and the first few."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._counts: Counter[str] = Counter()
+        self._lines: dict[str, list[SourceLine]] = {}
+
+    def add(self, identifier: str, line: SourceLine) -> None:
+        """Count a line; its bytes are not kept."""
+        self._counts[identifier] += 1
+        lines = self._lines.setdefault(identifier, [])
+        if len(lines) < _MAX_LINES_SHOWN:
+            lines.append(line._replace(data=b""))
+
+    @property
+    def superseded(self) -> int:
+        """How many lines share their identifier with another one that is kept."""
+        return self._counts.total() - len(self._counts)
+
+    @property
+    def identifiers(self) -> set[str]:
+        """The identifiers."""
+        return set(self._counts)
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return a sentence without a full stop that names the identifiers with the most lines, if any are shared."""
+        if not self.superseded:
+            return ()
+        shared = [(identifier, count) for identifier, count in self._counts.most_common() if count > 1]
+        examples = [
+            f"{count:,} lines share the identifier {identifier}: {self._places(identifier, count)}"
+            for identifier, count in shared[:_MAX_IDENTIFIERS_SHOWN]
+        ]
+        more = f"; and {len(shared) - len(examples):,} more identifiers" if len(shared) > len(examples) else ""
+        return (f"{'; '.join(examples)}{more}; the newest line of each is kept",)
+
+    def _places(self, identifier: str, count: int) -> str:
+        lines = self._lines[identifier]
+        if len({line.file for line in lines}) == 1:
+            return f"lines {listed([str(line.number) for line in lines], count)}"
+        return listed([f"{line.file}:{line.number}" for line in lines], count)
+
+
+async def resolve_duplicates(context: IndexerContext, index: str, job: BuildJob, repeated: set[str]) -> DuplicateCounts:
+    """Classify every envelope of the repeated records; reject those of another company than the newest one's.
+
+    The index must be refreshed. It holds the newest of each, since every write carries its version; of two contents
+    with the same version, it holds the one that arrived first, and `winners` must be written over it.
+    """
+    if not repeated:
+        return DuplicateCounts()
+    # Times were checked by the first pass; a clock that was set back since must not reject what is indexed.
+    settings = replace(context.settings, future_seconds=math.inf)
+    held = await look_up_rows(replace(context, settings=settings), index, sorted(repeated))
+    return await asyncio.to_thread(_classify, LineParser(job.resource, job.companies, settings), job, held)
+
+
+def _classify(parser: LineParser, job: BuildJob, held: Mapping[str, IndexRow]) -> DuplicateCounts:
+    shared, indexed, tied = SharedIdentifiers(), set[str](), set[str]()
+    winners: dict[str, PendingDocument] = {}
+    for line in _suspects(job, held):
+        document = parser.parse(line, ParsedChunk())
+        document = at_live_time(document, held[document.id])
+        owner = held[document.id].company
+        if document.company != owner:
+            reason = f"{document.id} belongs to the company {owner}: no two companies may share an identifier"
+            job.dead_letters.add(rejected_document(document, reason, f"record.{job.resource.identifier}"))
+            continue
+        shared.add(document.id, line)
+        if document.version == held[document.id].version:
+            indexed.add(document.id)
+            _settle(document, held[document.id], winners, tied)
+    copied = len(shared.identifiers - indexed)
+    return DuplicateCounts(shared.superseded, copied, shared.warnings(), frozenset(tied), tuple(winners.values()))
+
+
+def _settle(document: PendingDocument, held: IndexRow, winners: dict[str, PendingDocument], tied: set[str]) -> None:
+    """Compare a document with the indexed one of the same version: the greater content wins, whatever the order."""
+    if document.content != held.content:
+        tied.add(document.id)
+    winner = winners.get(document.id)
+    if document.content > (held.content if winner is None else winner.content):
+        winners[document.id] = document
+
+
+def _suspects(job: BuildJob, held: Mapping[str, IndexRow]) -> Iterator[SourceLine]:
+    """Yield the accepted lines of the given records; of the others only the identifier is decoded."""
+    decode = identifier_decoder(job.resource)
+    with job.source.open(job.resource) as reading:
+        for line in reading.accepted_lines:
+            if line.position not in job.dead_letters.line_numbers and decode(line.data) in held:
+                yield line

@@ -1,0 +1,261 @@
+"""The loader processes of a run: each loads one range and has another waiting; one that ends is replaced.
+
+What a build and its loader processes exchange over pipes are pickled messages, each after its length. A loader trusts
+its parent, and the parent the process that it started: no other process has the pipe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copyreg
+import os
+import pickle
+import struct
+import subprocess
+import sys
+from asyncio.subprocess import Process
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self, cast
+
+from cluster.connection import ConnectionSettings
+from indexer.documents.companies import Companies
+from indexer.errors import IndexerError
+from indexer.generations.gates import SampledDocument
+from indexer.load.chunk_writer import LoadedLines
+from indexer.settings import IndexerContext, IndexerSettings
+from indexer.source.line_ranges import LineRange
+from mappings import RESOURCES, Resource
+from mappings.shards.ranges import ShardRanges
+
+_LENGTH = struct.Struct(">Q")
+
+
+@dataclass(frozen=True)
+class LoaderSettings:
+    """The first message to a loader."""
+
+    connection: ConnectionSettings
+    indexer: IndexerSettings
+
+
+@dataclass(frozen=True)
+class LoadOrder:
+    """Into which candidate the ranges that follow are loaded: behind the alias `fence`, with these shard ranges.
+
+    `live` is the generation that it replaces, None for the first one. `opaque_id` is the X-Opaque-Id of writes.
+    """
+
+    resource: Resource
+    companies: Companies
+    live: str | None
+    fence: str
+    opaque_id: str
+    ranges: ShardRanges
+
+
+class RangeOrder(NamedTuple):
+    """A range to load, and its number among those that the loader was given."""
+
+    number: int
+    lines: LineRange
+
+
+class RangeOutcome(NamedTuple):
+    """What became of a range. `sample` are documents that the loader has added to its sample."""
+
+    number: int
+    loaded: LoadedLines
+    sample: list[SampledDocument]
+
+
+class RangeFailure(NamedTuple):
+    """The error that ended the load of a range."""
+
+    number: int
+    error: Exception
+
+
+def packed(message: object) -> bytes:
+    """Return a message as it is sent."""
+    content = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    return _LENGTH.pack(len(content)) + content
+
+
+async def received(stream: asyncio.StreamReader) -> Any:
+    """Return the next message, None at the end of the stream, also if it ends within a message."""
+    try:
+        (size,) = _LENGTH.unpack(await stream.readexactly(_LENGTH.size))
+        content = await stream.readexactly(size)
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return None
+    return pickle.loads(content)  # noqa: S301 - of our own process, see above
+
+
+def _resource(alias: str) -> Resource:
+    return next(resource for resource in RESOURCES if resource.alias == alias)
+
+
+# Resources are constants, compared by identity.
+copyreg.pickle(Resource, lambda resource: (_resource, (resource.alias,)))
+
+
+COMMAND = (sys.executable, "-P", "-m", "indexer.load.loader_main")
+
+
+class LoaderExited(Exception):
+    """A loader process ended before it answered; the text gives its exit code or signal."""
+
+
+class LoaderProcess:
+    """A loader process, which loads ranges of the resource that it was last ordered to load."""
+
+    def __init__(self, process: Process) -> None:
+        """Begin to receive answers."""
+        self._process = process
+        self._orders = cast("asyncio.StreamWriter", process.stdin)
+        self._answers = dict[int, asyncio.Future[RangeOutcome]]()
+        self._number = 0
+        self._receiving = asyncio.create_task(self._receive())
+        self.order: LoadOrder | None = None
+
+    @classmethod
+    async def started(cls, settings: LoaderSettings) -> LoaderProcess:
+        """Start a process. In a session of its own, it gets no signal of the terminal: its parent ends it."""
+        process = await asyncio.create_subprocess_exec(
+            *COMMAND,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        started = cls(process)
+        await started._send(settings)
+        return started
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process can still answer."""
+        return not self._receiving.done()
+
+    async def begin(self, order: LoadOrder) -> None:
+        """Load the ranges that follow as ordered."""
+        self.order = order
+        await self._send(order)
+
+    async def load(self, lines: LineRange) -> RangeOutcome:
+        """Load a range; raise LoaderExited, or what the process raised."""
+        self._number += 1
+        answer: asyncio.Future[RangeOutcome] = asyncio.get_running_loop().create_future()
+        self._answers[self._number] = answer
+        await self._send(RangeOrder(self._number, lines))
+        if self._receiving.done():
+            self._fail_all()
+        return await answer
+
+    async def kill(self) -> None:
+        """End the process at once."""
+        with suppress(ProcessLookupError):
+            self._process.kill()
+        await self._receiving
+
+    async def _send(self, message: object) -> None:
+        # A process that has ended is noticed by the end of its answers.
+        with suppress(ConnectionError):
+            self._orders.write(packed(message))
+            await self._orders.drain()
+
+    async def _receive(self) -> None:
+        stream = cast("asyncio.StreamReader", self._process.stdout)
+        while (message := await received(stream)) is not None:
+            answer = self._answers.pop(message.number)
+            if answer.done():
+                continue
+            if isinstance(message, RangeFailure):
+                answer.set_exception(message.error)
+            else:
+                answer.set_result(message)
+        await self._process.wait()
+        self._fail_all()
+
+    def _fail_all(self) -> None:
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_exception(LoaderExited(_description(self._process.returncode)))
+        self._answers.clear()
+
+
+def _description(code: int | None) -> str:
+    return f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+
+
+# So that none waits for its next range.
+_RANGES_AT_ONCE = 2
+# A range during which so many processes ended is taken for the cause.
+_MAX_EXITS = 5
+
+
+class LoaderPool:
+    """As many loader processes as given, as a context. `exits` says of those that ended by themselves with what."""
+
+    def __init__(self, context: IndexerContext, processes: int) -> None:
+        """Start none yet."""
+        settings = LoaderSettings(context.connection, context.settings)
+        self._places = [_Place(settings) for _ in range(processes)]
+        self._free = asyncio.Queue[_Place]()
+        self.exits: list[str] = []
+
+    async def __aenter__(self) -> Self:
+        """Offer the places in turn."""
+        for place in self._places * _RANGES_AT_ONCE:
+            self._free.put_nowait(place)
+        return self
+
+    async def __aexit__(self, *_details: object) -> None:
+        """End all processes."""
+        await asyncio.gather(*(place.end() for place in self._places))
+
+    @property
+    def processes(self) -> int:
+        """How many processes there are at most."""
+        return len(self._places)
+
+    async def load(self, order: LoadOrder, lines: LineRange) -> RangeOutcome:
+        """Load a range, again if its process ends; raise what the load raises, or IndexerError after many exits."""
+        for _ in range(_MAX_EXITS):
+            place = await self._free.get()
+            try:
+                return await place.load(order, lines)
+            except LoaderExited as error:
+                self.exits.append(str(error))
+            finally:
+                self._free.put_nowait(place)
+        raise IndexerError(
+            f"{_MAX_EXITS} processes ended while they loaded {order.resource.alias} up to line {lines.last_line}, the "
+            f"last one with {self.exits[-1]}: see what they printed, and whether this host has enough memory."
+        )
+
+
+class _Place:
+    """One process at a time, started when it is needed."""
+
+    def __init__(self, settings: LoaderSettings) -> None:
+        self._settings = settings
+        self._process: LoaderProcess | None = None
+        self._starting = asyncio.Lock()
+
+    async def load(self, order: LoadOrder, lines: LineRange) -> RangeOutcome:
+        process = await self._ordered(order)
+        return await process.load(lines)
+
+    async def _ordered(self, order: LoadOrder) -> LoaderProcess:
+        async with self._starting:
+            if self._process is None or not self._process.is_running:
+                self._process = await LoaderProcess.started(self._settings)
+            if self._process.order is not order:
+                await self._process.begin(order)
+            return self._process
+
+    async def end(self) -> None:
+        if self._process is not None:
+            await self._process.kill()

@@ -1,0 +1,122 @@
+"""The shards of a build: how many, where they are cut, and records that a source puts into two of them.
+
+They are cut so that they weigh the same, by a sample of the source. If a source names a record with several companies,
+a loaded candidate has it in several shards. Within a shard, Elasticsearch reports a record that is written twice;
+between shards nothing does, so the identifiers are compared bucket by bucket (`mappings.digest`).
+"""
+
+import heapq
+import math
+import random
+from dataclasses import dataclass, field
+
+from indexer.bulk import BulkSender, delete_documents
+from indexer.documents.line_parser import LineParser, ParsedChunk
+from indexer.generations.checkpoint import BuildJob
+from indexer.generations.lifecycle import GenerationLifecycle
+from indexer.scan import IndexRow, scan_rows
+from indexer.settings import AUTO, IndexerContext, IndexerSettings, ShardRequest
+from indexer.source.lines import SourceLine
+from mappings.digest import BUCKETS
+from mappings.shards.ranges import MAX_SHARDS, ONE_SHARD, ShardRanges, cut_evenly
+from mappings.stored_document import feed_key
+
+# The bytes of an index, one copy, for a byte of its source: listings in docs/sizing.md.
+_INDEX_SHARE = 0.284
+_GIGABYTE = 10**9
+# With so many lines, one shard of 24 differs from another by 7 % (standard deviation).
+_SAMPLE_SIZE = 5_000
+
+
+@dataclass
+class WeighedSample:
+    """A random sample of lines, chosen in proportion to their bytes; the same for every pass over a source."""
+
+    bytes: int = 0
+    _chosen: list[tuple[float, int, SourceLine]] = field(default_factory=list)
+    _random: random.Random = field(default_factory=lambda: random.Random(0))  # noqa: S311 - not used for security
+
+    def offer(self, line: SourceLine) -> None:
+        """Keep a line if it is among the chosen (the algorithm A-Res of Efraimidis and Spirakis)."""
+        size = len(line.data) or 1
+        self.bytes += size
+        ranked = (math.log(1.0 - self._random.random()) / size, self.bytes, line)
+        if len(self._chosen) < _SAMPLE_SIZE:
+            heapq.heappush(self._chosen, ranked)
+        elif ranked > self._chosen[0]:
+            heapq.heapreplace(self._chosen, ranked)
+
+    @property
+    def lines(self) -> list[SourceLine]:
+        """The chosen lines, unordered."""
+        return [line for _, _, line in self._chosen]
+
+
+def choose_ranges(job: BuildJob, request: ShardRequest, settings: IndexerSettings) -> ShardRanges:
+    """Return the ranges of a build; for more than one shard, from one more pass over its source. May run in a thread.
+
+    Raises SourceError.
+    """
+    requested = request.shards(job.resource.alias)
+    if requested == 1:
+        return ONE_SHARD
+    sample = WeighedSample()
+    with job.source.open(job.resource) as reading:
+        for line in reading.accepted_lines:
+            sample.offer(line)
+    shards = fitting_shards(sample.bytes, request.gigabytes) if requested == AUTO else requested
+    return cut_evenly(_feed_keys(job, sample.lines, settings), shards)
+
+
+def fitting_shards(source_bytes: int, shard_gigabytes: float) -> int:
+    """Return how many shards of at most so many gigabytes a source of listings fills."""
+    return min(MAX_SHARDS, max(1, math.ceil(source_bytes * _INDEX_SHARE / (shard_gigabytes * _GIGABYTE))))
+
+
+def _feed_keys(job: BuildJob, lines: list[SourceLine], settings: IndexerSettings) -> list[str]:
+    """Return the feed keys of the valid lines."""
+    chunk, parser = ParsedChunk(), LineParser(job.resource, job.companies, settings)
+    for line in lines:
+        parser.parse_into(line, chunk)
+    return [feed_key(document.company, document.id) for document in chunk.drafts]
+
+
+_ROWS_AT_ONCE = 5_000
+
+
+async def remove_shard_duplicates(
+    context: IndexerContext, lifecycle: GenerationLifecycle, index: str, sender: BulkSender
+) -> set[str]:
+    """Delete all but the newest document of each record, and return the identifiers of those that had several.
+
+    The index must be refreshed, and is again afterwards.
+    """
+    if not sender.ranges.is_routed:
+        return set()
+    found = set[str]()
+    width = max(1, BUCKETS * _ROWS_AT_ONCE // max(1, await lifecycle.count(index)))
+    for first in range(0, BUCKETS, width):
+        older = older_copies(await _rows(context, index, first, width))
+        await delete_documents(sender, older)
+        found.update(row.id for row in older)
+    if found:
+        await lifecycle.refresh(index)
+    return found
+
+
+async def _rows(context: IndexerContext, index: str, first: int, width: int) -> list[IndexRow]:
+    query = {"range": {"bucket": {"gte": first, "lt": first + width}}}
+    return [row async for page in scan_rows(context, index, query=query) for row in page]
+
+
+def older_copies(rows: list[IndexRow]) -> list[IndexRow]:
+    """Return all rows but the newest of each record; of equal versions that with the greater content is newer."""
+    newest: dict[str, IndexRow] = {}
+    older: list[IndexRow] = []
+    for row in rows:
+        other = newest.setdefault(row.id, row)
+        if other is not row:
+            low, high = sorted((other, row), key=lambda each: (each.stored_version, each.content))
+            newest[row.id] = high
+            older.append(low)
+    return older

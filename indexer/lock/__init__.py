@@ -1,1 +1,0 @@
-"""Distributed locks: acquisition, heartbeat, takeover and the fences that enforce it."""

@@ -1,0 +1,456 @@
+"""One value from the cells of a row: their text, its arithmetic, and its conversion to the field's declared kind.
+
+Dates are written as exports do, by `strptime` formats, numbers as people do, with signs of currencies, grouped digits
+or a decimal comma.
+"""
+
+import ast
+import datetime as dt
+import math
+import operator
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+from typing import TypeVar
+from uuid import UUID, uuid5
+from zoneinfo import ZoneInfo
+
+from indexer.errors import InvalidRecordError
+from indexer.source.tables.column_map import (
+    CellSource,
+    DatedCellSource,
+    NumberCellSource,
+    TableFormat,
+    TextCellSource,
+    UnixCellSource,
+    UntypedCellSource,
+    check_number_signs,
+    texts,
+    zone,
+)
+from mappings.fields import FieldKind
+
+Value = TypeVar("Value")
+
+# Parsing a date by a format takes 5 to 10 µs, a number 1 to 2 µs, and exports repeat few of them often.
+_CACHED_TEXTS = 4_096
+_CACHED_CHARACTERS = 40
+
+
+# Among formats, for columns that mix ISO 8601 with others.
+ISO = "ISO"
+
+
+def date_converter(formats: Sequence[str]) -> Callable[[str], str]:
+    """Return the function that converts a text to `YYYY-MM-DD`; its ValueError completes "the text ..."."""
+    return cached(lambda text: parsed_time(text, formats).date().isoformat())
+
+
+def date_time_converter(formats: Sequence[str], time_zone: ZoneInfo | dt.timezone) -> Callable[[str], str]:
+    """Return the function that converts a text to ISO 8601 with an offset; texts without one are in `time_zone`."""
+    return cached(lambda text: _with_offset(parsed_time(text, formats), time_zone).isoformat())
+
+
+def unix_converter(formats: Sequence[str], time_zone: ZoneInfo | dt.timezone) -> Callable[[str], int]:
+    """Return the function that converts a text to whole seconds since 1970."""
+    return cached(lambda text: int(_with_offset(parsed_time(text, formats), time_zone).timestamp()))
+
+
+def time_converter(formats: Sequence[str]) -> Callable[[str], str]:
+    """Return the function that converts the time of day in a text to `HH:MM:SS`."""
+    return cached(lambda text: parsed_time(text, formats).strftime("%H:%M:%S"))
+
+
+def cached(convert: Callable[[str], Value]) -> Callable[[str], Value]:
+    """Return a conversion that remembers its last short texts."""
+    remembered = lru_cache(_CACHED_TEXTS)(convert)
+    return lambda text: remembered(text) if len(text) <= _CACHED_CHARACTERS else convert(text)
+
+
+def parsed_time(text: str, formats: Sequence[str]) -> dt.datetime:
+    """Return the date-time of a text by the first format that fits, or by ISO 8601 without formats."""
+    try:
+        if not formats:
+            return dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError("is not an ISO 8601 date") from None
+    for one in formats:
+        try:
+            if one == ISO:
+                return dt.datetime.fromisoformat(text)
+            return dt.datetime.strptime(text, one)  # noqa: DTZ007 - see _with_offset
+        except ValueError:
+            continue
+    raise ValueError(f"does not match the format {' or '.join(formats)}")
+
+
+def _with_offset(value: dt.datetime, time_zone: ZoneInfo | dt.timezone) -> dt.datetime:
+    return value if value.tzinfo else value.replace(tzinfo=time_zone)
+
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_MAX_INTEGER_DIGITS = 40  # far beyond the accepted range, and cheap to convert
+_MAX_NUMBER_CHARACTERS = 400  # of any number; longer texts are not matched
+_GROUPED = re.compile(r"[0-9][,.'\u2019 \u00a0\u202f][0-9]{3}\b")
+_SIGN = r"[^\w\s+.,'()-]|[A-Z]{3}"
+_SYMBOL = re.compile(rf"^[+-]?({_SIGN})\s?[0-9]|[0-9]\s?({_SIGN})$")
+# Spaces that typesetters use between groups of digits.
+_SPACES = " \u00a0\u202f"
+
+
+def number_converter(decimal: str, thousands: str, currency: Sequence[str]) -> Callable[[str], int | float]:
+    """Return the function that converts a text to a number; its ValueError completes "the text ...".
+
+    Groups must have three digits, since `12,5` with a comma for thousands is more likely a mistake than 125.
+    """
+    group = f"[{_SPACES}]" if thousands == " " else re.escape(thousands)
+    digits = rf"[0-9]+|[0-9]{{1,3}}(?:{group}[0-9]{{3}})+" if thousands else "[0-9]+"
+    point = re.escape(decimal)
+    is_number = re.compile(rf"[+-]?(?:(?:{digits})(?:{point}[0-9]*)?|{point}[0-9]+)(?:[eE][+-]?[0-9]+)?").fullmatch
+    signs = dict.fromkeys(map(ord, _SPACES if thousands == " " else thousands)) | {ord(decimal): "."}
+    may_translate = bool(thousands) or decimal != "."
+
+    def number(text: str) -> int | float:
+        if len(text) <= _MAX_INTEGER_DIGITS and _INTEGER.fullmatch(text):
+            return int(text)
+        plain = _without(currency, text) if currency else text
+        if not is_number(plain):
+            raise ValueError(f"is not a number{_advice(text, thousands, currency)}")
+        return _parsed(plain.translate(signs) if may_translate else plain)
+
+    return cached(number)
+
+
+def _without(currency: Sequence[str], text: str) -> str:
+    """Return a text without the sign of a currency before or after it."""
+    for sign in currency:
+        if text.startswith(sign):
+            return text[len(sign) :].lstrip()
+        if text.endswith(sign):
+            return text[: -len(sign)].rstrip()
+        if text[1:].startswith(sign) and text[0] in "+-":
+            return text[0] + text[1 + len(sign) :].lstrip()
+    return text
+
+
+def _parsed(text: str) -> int | float:
+    if len(text) <= _MAX_INTEGER_DIGITS and _INTEGER.fullmatch(text):
+        return int(text)
+    if not math.isfinite(number := float(text)):
+        raise ValueError("is out of range")
+    return number
+
+
+def _advice(text: str, thousands: str, currency: Sequence[str]) -> str:
+    """Return what to declare so that the text is a number, if that is clear."""
+    found = _SYMBOL.search(text[:_MAX_NUMBER_CHARACTERS])
+    symbol = (found[1] or found[2]) if found else None
+    if symbol and symbol not in currency:
+        return f': if {symbol} is a currency or unit, set currency = "{symbol}"'
+    if not thousands and (group := _GROUPED.search(text[:_MAX_NUMBER_CHARACTERS])):
+        return f': if {group[0][1]!r} groups digits, set thousands = "{group[0][1]}"'
+    return ""
+
+
+Number = int | float
+Compute = Callable[[Sequence[int | float]], int | float]
+
+_PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
+_MAX_FORMULA_CHARACTERS = 500
+_OPERATORS: dict[type[ast.operator], Callable[[Number, Number], Number]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_FUNCTIONS: dict[str, Callable[..., Number]] = {
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "round": round,
+    "min": min,
+    "max": max,
+    "abs": abs,
+}
+_RULE = "use {column}, numbers, + - * / // %, parentheses, and " + ", ".join(f"{name}()" for name in _FUNCTIONS)
+
+
+def compile_formula(text: str) -> Compute:
+    """Return the function that computes a formula from its cells, in the order of its placeholders.
+
+    Raises ValueError for anything but arithmetic; the function raises ValueError that completes "the formula ...".
+    """
+    count = 0
+
+    def numbered(_: re.Match[str]) -> str:
+        nonlocal count
+        count += 1
+        return f" c{count - 1} "
+
+    try:
+        compute = _compiled(
+            ast.parse(_PLACEHOLDER.sub(numbered, text[:_MAX_FORMULA_CHARACTERS]).strip(), mode="eval").body, count
+        )
+    except (SyntaxError, RecursionError, MemoryError):
+        raise ValueError(f"is not a formula: {_RULE}") from None
+    return _checked(compute)
+
+
+def _checked(compute: Compute) -> Compute:
+    def result(values: Sequence[Number]) -> Number:
+        try:
+            value = compute(values)
+            is_finite = math.isfinite(value)
+        except ZeroDivisionError:
+            raise ValueError("divides by zero") from None
+        except (OverflowError, ValueError):
+            raise ValueError("has a result that is out of range") from None
+        if not is_finite:
+            raise ValueError("has a result that is out of range")
+        return value
+
+    return result
+
+
+def _compiled(node: ast.expr, cells: int) -> Compute:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
+        return _constant(node.value)
+    if isinstance(node, ast.Name) and node.id in {f"c{index}" for index in range(cells)}:
+        return operator.itemgetter(int(node.id[1:]))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        negated = _compiled(node.operand, cells)
+        return lambda values: -negated(values)
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        left, right, apply = _compiled(node.left, cells), _compiled(node.right, cells), _OPERATORS[type(node.op)]
+        return lambda values: apply(left(values), right(values))
+    if isinstance(node, ast.Call) and not node.keywords:
+        return _call(node, cells)
+    raise SyntaxError
+
+
+def _constant(value: Number) -> Compute:
+    return lambda _: value
+
+
+def _call(node: ast.Call, cells: int) -> Compute:
+    if not isinstance(node.func, ast.Name) or node.func.id not in _FUNCTIONS or not node.args:
+        raise SyntaxError
+    function, arguments = _FUNCTIONS[node.func.id], [_compiled(argument, cells) for argument in node.args]
+    if len(arguments) > 1 and node.func.id not in {"min", "max"}:
+        raise SyntaxError
+    if len(arguments) == 1 and node.func.id in {"min", "max"}:
+        raise SyntaxError
+    return lambda values: function(*[argument(values) for argument in arguments])
+
+
+Scalar = str | int | float | bool
+Convert = Callable[[str], object]
+
+_BOOLEANS = {"true": True, "yes": True, "y": True, "1": True, "false": False, "no": False, "n": False, "0": False}
+_NUMBERS = frozenset({FieldKind.INTEGER, FieldKind.NUMBER, FieldKind.UNIX})
+
+
+def constant_converter(kind: FieldKind) -> Convert:
+    """Return the function that converts a constant date or date-time; its ValueError completes "the text ..."."""
+    return date_converter(()) if kind is FieldKind.DATE else date_time_converter((), dt.UTC)
+
+
+def cell_conversion(kind: FieldKind, cells: CellSource, table: TableFormat) -> Convert:
+    """Return the function that converts a non-empty text; its ValueError completes "the text ...".
+
+    Raises ValueError for signs or a time zone that cannot be used.
+    """
+    plain = _plain_conversion(kind, cells, table)
+    if cells.map is None:
+        return plain
+    return _mapped(cells.map, cells.default, plain if cells.keep_unmapped else None)
+
+
+def _plain_conversion(kind: FieldKind, cells: CellSource, table: TableFormat) -> Convert:
+    if isinstance(cells, UntypedCellSource):
+        kind = FieldKind(cells.type or ("number" if cells.formula else "string"))
+    if isinstance(cells, UnixCellSource) and cells.format is not None:
+        return unix_converter(texts(cells.format), _zone(cells, table))
+    if kind in _NUMBERS and isinstance(cells, NumberCellSource):
+        return _number_conversion(cells, table)
+    if kind in {FieldKind.DATE, FieldKind.DATE_TIME} and isinstance(cells, DatedCellSource):
+        return _dated(kind, cells, table)
+    if kind is FieldKind.BOOLEAN:
+        return _boolean
+    if isinstance(cells, TextCellSource) and cells.time_format is not None:
+        return time_converter(texts(cells.time_format))
+    return str
+
+
+def _number_conversion(cells: NumberCellSource, table: TableFormat) -> Convert:
+    decimal = table.decimal if cells.decimal is None else cells.decimal
+    thousands = table.thousands if cells.thousands is None else cells.thousands
+    check_number_signs(decimal, thousands)
+    return number_converter(decimal, thousands, texts(table.currency if cells.currency is None else cells.currency))
+
+
+def _dated(kind: FieldKind, cells: DatedCellSource, table: TableFormat) -> Convert:
+    default = table.date_format if kind is FieldKind.DATE else table.date_time_format
+    formats = texts(default if cells.format is None else cells.format)
+    return date_converter(formats) if kind is FieldKind.DATE else date_time_converter(formats, _zone(cells, table))
+
+
+def _zone(cells: DatedCellSource | UnixCellSource, table: TableFormat) -> ZoneInfo | dt.timezone:
+    name = table.time_zone if cells.time_zone is None else cells.time_zone
+    return dt.UTC if name == "UTC" else zone(name)
+
+
+def _boolean(text: str) -> bool:
+    try:
+        return _BOOLEANS[text.casefold()]
+    except KeyError:
+        raise ValueError("is not one of true, false, yes, no, y, n, 1, 0: use a `map` for other texts") from None
+
+
+def _mapped(table: dict[str, str | int | float | bool], default: object, otherwise: Convert | None) -> Convert:
+    def look_up(text: str) -> object:
+        value = table.get(text, default)
+        if value is None and otherwise is not None:
+            return otherwise(text)
+        if value is None:
+            raise ValueError("is not in the map")
+        return value
+
+    return look_up
+
+
+Row = list[str]
+ReadText = Callable[[Row], str | None]
+ReadValue = Callable[[Row], object]
+
+# The namespace of name-based UUIDs: changing it would give every agent and team a new identity.
+NAMESPACE = UUID("9c1f2a52-1c0b-4b8e-9a55-3a5a0f0f6f1d")
+_MAX_SHOWN_CHARACTERS = 400
+
+
+@dataclass(frozen=True)
+class CellContext:
+    """What cells are read with: the format of the table, the position of a column, and the key of a row's company.
+
+    `index` gets the path of the value for its SourceError if the column does not exist.
+    """
+
+    table: TableFormat
+    index: Callable[[str, str], int]
+    company: ReadText
+
+
+def value_reader(path: str, kind: FieldKind, cells: CellSource, context: CellContext) -> ReadValue:
+    """Return the function that reads a value from a row: None if there is none; it raises InvalidRecordError.
+
+    Raises SourceError for an unknown column, ValueError for a formula or sign that cannot be used.
+    """
+    indices = [context.index(path, column) for column in cells.columns]
+    origin = " and ".join(f"column {column}" for column in cells.columns)
+    if isinstance(cells, NumberCellSource) and cells.formula is not None:
+        return _formula_reader(path, origin, cells, context.table, indices)
+    convert, text_of = cell_conversion(kind, cells, context.table), _text_reader(cells, indices, context.company)
+
+    if cells.split is not None:
+        return _split_reader(path, origin, cells.split, text_of, convert)
+    index = indices[0] if cells.column is not None and not cells.replace else None
+
+    def read(row: Row) -> object:
+        text = text_of(row) if index is None else row[index]
+        if not text:
+            return None
+        try:
+            return convert(text)
+        except ValueError as error:
+            raise InvalidRecordError(path, f"{origin}: {_shown(text)} {error}") from None
+
+    return read
+
+
+def _split_reader(
+    path: str, origin: str, separator: str, text_of: ReadText, convert: Callable[[str], object]
+) -> ReadValue:
+    """Return the function that reads a list of values from a cell, None if it has none."""
+
+    def read(row: Row) -> list[object] | None:
+        parts = [part for part in map(str.strip, (text_of(row) or "").split(separator)) if part]
+        try:
+            return [convert(part) for part in parts] or None
+        except ValueError as error:
+            raise InvalidRecordError(path, f"{origin}: one value of {_shown(separator.join(parts))} {error}") from None
+
+    return read
+
+
+def _text_reader(cells: CellSource, indices: list[int], company: ReadText) -> ReadText:
+    text_of = _origin_reader(cells, indices)
+    if cells.replace:
+        text_of = _replaced(text_of, cells.replace)
+    return text_of if cells.uuid5 is None else _name_based(text_of, company)
+
+
+def _origin_reader(cells: CellSource, indices: list[int]) -> ReadText:
+    if cells.column is not None:
+        (index,) = indices
+        return lambda row: row[index]
+    if cells.join is not None:
+        separator = " " if cells.separator is None else cells.separator
+        return lambda row: separator.join([row[index] for index in indices if row[index]])
+    return _template_reader(cells.literals, indices)
+
+
+def _template_reader(literals: list[str], indices: list[int]) -> ReadText:
+    start, *between = literals
+
+    def fill(row: Row) -> str | None:
+        cells = [row[index] for index in indices]
+        return start + "".join(chain.from_iterable(zip(cells, between, strict=True))) if all(cells) else None
+
+    return fill
+
+
+def _replaced(text_of: ReadText, parts: dict[str, str]) -> ReadText:
+    def replaced(row: Row) -> str | None:
+        text = text_of(row)
+        for old, new in parts.items() if text else ():
+            text = (text or "").replace(old, new)
+        return text
+
+    return replaced
+
+
+def _name_based(text_of: ReadText, company: ReadText) -> ReadText:
+    def name(row: Row) -> str | None:
+        text = text_of(row)
+        return str(uuid5(NAMESPACE, f"{company(row) or ''}\n{text}")) if text else None
+
+    return name
+
+
+def _formula_reader(
+    path: str, origin: str, cells: NumberCellSource, table: TableFormat, indices: Sequence[int]
+) -> ReadValue:
+    compute = compile_formula(cells.text)
+    number = number_converter(
+        table.decimal if cells.decimal is None else cells.decimal,
+        table.thousands if cells.thousands is None else cells.thousands,
+        texts(table.currency if cells.currency is None else cells.currency),
+    )
+
+    def read(row: Row) -> object:
+        values = [row[index] for index in indices]
+        if not all(values):
+            return None
+        try:
+            return compute([number(value) for value in values])
+        except ValueError as error:
+            raise InvalidRecordError(path, f"{origin}: {_shown(', '.join(values))} {error}") from None
+
+    return read
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _MAX_SHOWN_CHARACTERS else f"{text[:_MAX_SHOWN_CHARACTERS]}…")

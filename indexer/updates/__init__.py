@@ -1,1 +1,0 @@
-"""Incremental updates: read, apply, publish and checkpoint a stream of changes."""
