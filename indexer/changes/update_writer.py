@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 from elasticsearch import ApiError, TransportError
 
-import indexer.changes.rewrites as moves
 from indexer.bulk import AdaptiveLimit, BulkOptions, BulkResult, BulkSender, BulkWrite, delete_documents
-from indexer.changes.rewrites import version_over, write_all
+from indexer.changes.rewrites import known_move_id, move_for_update, version_over, write_all
 from indexer.changes.shard_crossings import Crossing, KnownIntervals
 from indexer.changes.stamps import ChangeKind, Stamp, at_live_time, change_kind, split_taken
 from indexer.changes.write_session import WriteSession, open_write_session, republish
@@ -182,8 +181,8 @@ class UpdateWriter:
         A record whose move is rejected is removed from `planned`.
         """
         moved = [(row, document) for document, _, row in planned if row and row.company != document.company]
-        known = await self._look_up(session, [moves.known_move_id(row) for row, _ in moved])
-        move_documents = [(moves.move_for_update(row, document, known), document) for row, document in moved]
+        known = await self._look_up(session, [known_move_id(row) for row, _ in moved])
+        move_documents = [(move_for_update(row, document, known), document) for row, document in moved]
         stamps = {move.id: session.stamps.next_stamp() for move, _ in move_documents}
         self._unfinished_moves |= {document.id for _, document in moved}
         versions = {move.id: _write_version(move, known.get(move.id)) for move, _ in move_documents}

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,10 @@ class ControlledClock:
     def time_ns(self) -> int:
         """Return the time in nanoseconds."""
         return self.milliseconds * 1_000_000
+
+    def monotonic(self) -> float:
+        """Return the monotonic time of this host."""
+        return time.monotonic()
 
 
 class StepGate:

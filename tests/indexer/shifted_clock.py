@@ -19,6 +19,10 @@ class ShiftedTime:
         """Return the shifted time."""
         return time.time_ns() + int(self.ahead * 1e9)
 
+    def monotonic(self) -> float:
+        """Return the monotonic time, which no setting of a clock changes."""
+        return time.monotonic()
+
 
 @contextmanager
 def shifted_clock(ahead: float) -> Iterator[ShiftedTime]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-import indexer.load.processes as loader_process
 from indexer import ElasticsearchError, IndexerError
+from indexer.load import processes
 from mappings import COMPANY, TEAM
 from tests.indexer.changing_sources import bad_numbers, first, live_changes, second, source
 from tests.indexer.conftest import Bench
@@ -67,7 +67,7 @@ async def test_what_a_loader_raises_ends_the_build(bench: Bench) -> None:
 
 
 async def test_a_range_that_ends_every_process_ends_the_build(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader_process, "COMMAND", (sys.executable, "-c", "import os; os._exit(3)"))
+    monkeypatch.setattr(processes, "COMMAND", (sys.executable, "-c", "import os; os._exit(3)"))
     with pytest.raises(IndexerError, match=r"5 processes ended .* companies up to line 1, .* exit code 3"):
         await bench.build({COMPANY: [envelope(COMPANY)]}, processes=2)
     monkeypatch.undo()

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-import indexer.load.shards as shard_cuts
+from indexer.load import shards
 from indexer.load.shards import WeighedSample, fitting_shards, older_copies
 from indexer.scan import IndexRow
 from indexer.source.lines import SourceLine
@@ -15,7 +15,7 @@ from tests.indexer.conftest import Bench, live_ranges
 
 def test_lines_are_chosen_in_proportion_to_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a thousand light and a thousand heavy lines, nine in ten chosen ones are heavy."""
-    monkeypatch.setattr(shard_cuts, "_SAMPLE_SIZE", 200)
+    monkeypatch.setattr(shards, "_SAMPLE_SIZE", 200)
     samples = [WeighedSample(), WeighedSample()]
     for sample in samples:
         for number in range(2_000):

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-import indexer.changes.update_writer as shard_move
 from indexer.bulk import BulkSender, BulkWrite
+from indexer.changes import update_writer
 from indexer.changes.write_session import open_write_session
 from indexer.generations.candidate import Candidate
 from indexer.rollback import rollback
@@ -124,7 +124,7 @@ async def test_a_killed_move_is_finished_by_the_next_session(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as watched:
-        watched.setattr(shard_move, "write_all", killed)
+        watched.setattr(update_writer, "write_all", killed)
         with pytest.raises(KeyboardInterrupt):
             await bench.update({TEAM: [team("1a", "b", 100)]})
     await make_visible(bench, ranges, "abc")

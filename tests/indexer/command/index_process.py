@@ -18,17 +18,17 @@ from tests.indexer.conftest import Bench
 # Elasticsearch gives up what was just deleted, nor for a quiet machine; an index of several segments is worn.
 _PROGRAM = """
 import os
+import sys
 from cluster import index_wear
-import indexer.load.loader as loader
-import indexer.backoff as backoff
-import indexer.maintenance.compaction as cluster_load
-import indexer.maintenance.compaction as retained_history
-import indexer.update as update_run
+from indexer.load import loader
+from indexer import backoff
+from indexer.maintenance import compaction
 loader._CHECKPOINT_SECONDS = float(os.environ.get("CHECKPOINT_SECONDS", "0.05"))
-update_run._PUBLISH_INTERVAL_SECONDS = 0.05
+# The package has a function of the same name.
+sys.modules["indexer.update"]._PUBLISH_INTERVAL_SECONDS = 0.05
 backoff._INITIAL_SECONDS = 0.005
-retained_history._LONGEST_SECONDS = 0.0
-cluster_load.MAX_LOAD = 100
+compaction._LONGEST_SECONDS = 0.0
+compaction.MAX_LOAD = 100
 index_wear.MAX_SEGMENTS = 1
 from brokerage.index.index_command import index
 index()

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("quick")
 NOWHERE = "http://127.0.0.1:9"
 # Its first waits, of which it says nothing, take no part of the seconds after which it gives up.
 PROGRAM = """
-import indexer.backoff as backoff
+from indexer import backoff
 backoff._INITIAL_SECONDS = 0.005
 from brokerage.index.index_command import index
 index()

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from elasticsearch import ConnectionError  # noqa: A004 - the client's name for it
 
-import indexer.lock as lock_module
+from indexer import lock as lock_module
 from indexer.lock import DistributedLock, LockState, LockStore, VersionedLockState, acquire_lock
 from tests.indexer.conftest import Bench
 from tests.indexer.lock.test_distributed_lock import lock_state, lock_store

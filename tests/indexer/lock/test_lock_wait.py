@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-import indexer.lock as lock_module
 from indexer import IndexerSettings, LockedError
+from indexer import lock as lock_module
 from indexer.lock import DistributedLock, LockState, LockStore, VersionedLockState, acquire_lock
 from tests.indexer.conftest import Bench
 from tests.indexer.lock.test_distributed_lock import hold, lock_holder, lock_state, lock_store

@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 
-import indexer.maintenance.compaction as cluster_load
-import indexer.maintenance.compaction as retained_history
 from cluster import index_wear as index_wear_bounds
 from cluster.index_wear import IndexWear
 from indexer import Compaction, compact
 from indexer.generations.lifecycle import index_wear
+from indexer.maintenance import compaction
 from mappings import COMPANY, TEAM
 from tests.indexer.conftest import Bench
 from tests.records import envelope
@@ -20,9 +19,9 @@ TEAMS, UPDATED = 60, 6
 @pytest.fixture
 def history_seconds(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Merge few records, on a busy machine, without the half minute until Elasticsearch gives up what was deleted."""
-    monkeypatch.setattr(retained_history, "_LONGEST_SECONDS", 0.0)
+    monkeypatch.setattr(compaction, "_LONGEST_SECONDS", 0.0)
     monkeypatch.setattr(index_wear_bounds, "FEWEST_DELETED", 1)
-    monkeypatch.setattr(cluster_load, "MAX_LOAD", 100)
+    monkeypatch.setattr(compaction, "MAX_LOAD", 100)
     return monkeypatch
 
 

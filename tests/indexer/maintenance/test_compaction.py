@@ -8,12 +8,11 @@ from typing import Any
 import orjson
 import pytest
 
-import indexer.maintenance.compaction as cluster_load
-import indexer.maintenance.compaction as retained_history
 from cluster import index_wear as index_wear_bounds
 from indexer import Compaction, CompactionOutcome, compact
 from indexer.errors import ElasticsearchError
 from indexer.generations.lifecycle import index_wear
+from indexer.maintenance import compaction
 from indexer.maintenance.compaction import MergeTasks
 from indexer.reporting.report import RunStage
 from mappings import TEAM
@@ -41,7 +40,7 @@ async def test_worn_indices_are_merged_and_serve_the_same(bench: Bench, history_
 
     That takes half a minute, so one shard and several are waited for together.
     """
-    history_seconds.setattr(retained_history, "_LONGEST_SECONDS", 300.0)
+    history_seconds.setattr(compaction, "_LONGEST_SECONDS", 300.0)
     await asyncio.gather(*(merge_worn(bench_with(bench, shards), shards) for shards in (1, 3)))
 
 
@@ -198,7 +197,7 @@ async def test_merges_that_are_lost_again_and_again_are_an_error(worn: Bench, mo
 async def test_deleted_documents_that_stay_are_reported(worn: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are held for a copy of a shard; the merge drops what it can, once."""
     # Elasticsearch gives them up within half a minute, which on a busy machine may have passed.
-    monkeypatch.setattr(retained_history, "_retained", lambda _: 0.0)
+    monkeypatch.setattr(compaction, "_retained", lambda _: 0.0)
     kept = {"index.soft_deletes.retention.operations": 1_000}
     await worn.client.indices.put_settings(index=worn.connection.alias(TEAM), settings=kept)
     await worn.update({TEAM: [team(at, "held", 51) for at in range(20)]})
@@ -270,11 +269,11 @@ async def test_a_busy_cluster_is_waited_for_and_then_given_up(worn: Bench, monke
     async def load(_: object) -> int:
         return loads.pop(0)
 
-    monkeypatch.setattr(cluster_load, "busiest_node", load)
-    monkeypatch.setattr(cluster_load, "_POLL_SECONDS", 0.0)
-    monkeypatch.setattr(cluster_load, "MAX_LOAD", 50)
+    monkeypatch.setattr(compaction, "busiest_node", load)
+    monkeypatch.setattr(compaction, "_LOAD_POLL_SECONDS", 0.0)
+    monkeypatch.setattr(compaction, "MAX_LOAD", 50)
     with monkeypatch.context() as patience:
-        patience.setattr(cluster_load, "_LONGEST_WAIT_SECONDS", 0.0)
+        patience.setattr(compaction, "_LONGEST_WAIT_SECONDS", 0.0)
         with pytest.raises(ElasticsearchError, match=r"used 99 % of its processors, more than 50 %"):
             await compact_teams(worn)
     assert (await wear(worn)).is_worn
@@ -283,4 +282,4 @@ async def test_a_busy_cluster_is_waited_for_and_then_given_up(worn: Bench, monke
 
 
 async def test_the_load_is_that_of_the_data_nodes(bench: Bench) -> None:
-    assert 0 <= await cluster_load.busiest_node(bench.engine()) <= 100
+    assert 0 <= await compaction.busiest_node(bench.engine()) <= 100

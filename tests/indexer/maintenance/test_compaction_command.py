@@ -3,8 +3,8 @@
 import orjson
 import pytest
 
-import indexer.maintenance.compaction as retained_history
 from indexer import status
+from indexer.maintenance import compaction
 from indexer.maintenance.compaction import MergeState, MergeTasks
 from tests.indexer.command.test_command import run
 from tests.indexer.conftest import Bench
@@ -26,7 +26,7 @@ async def test_status_shows_the_wear_and_says_what_to_do(worn: Bench, history_se
     header = next(line for line in out.splitlines() if "Segments" in line)
     assert header.split().index("Worn") + 1 == header.split().index("Segments")
     assert "Run `brokerage index compact teams`." in out
-    history_seconds.setattr(retained_history, "_LONGEST_SECONDS", 300.0)
+    history_seconds.setattr(compaction, "_LONGEST_SECONDS", 300.0)
     code, text, _ = await run(worn, "compact")
     assert code == 0
     lines = text.splitlines()

@@ -5,12 +5,9 @@ from typing import Any
 
 import pytest
 
-import indexer.changes.shard_crossings as left_copies
-import indexer.changes.stamps as retention
-import indexer.changes.update_writer as shard_move
 from indexer import clock, prunable, prune, status
 from indexer.bulk import BulkResult, BulkWrite
-from indexer.changes import shard_crossings
+from indexer.changes import shard_crossings, stamps, update_writer
 from indexer.changes.shard_crossings import Crossing, ShardCrossings
 from indexer.changes.update_writer import ShardMove, UpdateWriter
 from indexer.changes.write_session import open_write_session
@@ -41,7 +38,7 @@ async def teams(bench: Bench) -> Bench:
 def pass_time(monkeypatch: pytest.MonkeyPatch, milliseconds: int) -> None:
     """Let copies and tombstones age."""
     now = clock.now_milliseconds() + milliseconds
-    for module in (left_copies, retention):
+    for module in (shard_crossings, stamps):
         monkeypatch.setattr(module, "now_milliseconds", lambda: now)
 
 
@@ -97,7 +94,7 @@ async def stop_between_the_copies(
 
     with monkeypatch.context() as watched:
         if sends:
-            watched.setattr(shard_move, "write_all", stopped)
+            watched.setattr(update_writer, "write_all", stopped)
         else:
             watched.setattr(ShardMove, "send", stopped)  # called without writes first
         if not publishes:

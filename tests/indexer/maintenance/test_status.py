@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-import indexer.changes.stamps as retention
 from brokerage.index.status_table import status_notes
 from indexer import ResourceStatus, RunStage, clock, prunable, prune, status
+from indexer.changes import stamps
 from mappings import COMPANY, TEAM
 from service.app import create_app
 from service.keys.store import KeyGrant, KeyStore
@@ -108,7 +108,7 @@ async def held(bench: Bench) -> dict[str, Any]:
 def pass_days(monkeypatch: pytest.MonkeyPatch, days: float) -> None:
     """Let tombstones age by that many days."""
     now = clock.now_milliseconds() + int(days * _DAY_MILLISECONDS)
-    monkeypatch.setattr(retention, "now_milliseconds", lambda: now)
+    monkeypatch.setattr(stamps, "now_milliseconds", lambda: now)
 
 
 async def test_tombstones_are_pruned_past_their_days_and_not_before(

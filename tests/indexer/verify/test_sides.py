@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-import indexer.verify.verification as bucket_comparison
-import indexer.verify.verification as findings
 from indexer import FolderSource, RefusedError, SourceError, scan
 from indexer.generations.lifecycle import GenerationLifecycle
+from indexer.verify import verification
 from indexer.verify.verification import DifferenceKind, verify_against_generation, verify_against_source
 from mappings import COMPANY, OFFICE, TEAM
 from mappings.digest import coarse_bucket
@@ -34,8 +33,8 @@ from tests.indexer.verify.verification_cases import (
 async def test_however_many_buckets_differ_each_record_is_named_once(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, held: int, full: bool
 ) -> None:
-    monkeypatch.setattr(bucket_comparison, "MAX_RECORDS_IN_MEMORY", held)
-    monkeypatch.setattr(bucket_comparison, "_RECORDS_PER_LOOKUP", 7)
+    monkeypatch.setattr(verification, "MAX_RECORDS_IN_MEMORY", held)
+    monkeypatch.setattr(verification, "_RECORDS_PER_LOOKUP", 7)
     await bench.build({TEAM: teams(100)})
     lost, others = [f"t{number}" for number in range(0, 100, 4)], [f"u{number}" for number in range(15)]
     assert len({coarse_bucket(name) for name in [*lost, *others]}) > 30
@@ -48,10 +47,10 @@ async def test_however_many_buckets_differ_each_record_is_named_once(
 
 
 def test_buckets_are_held_together_up_to_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bucket_comparison, "MAX_RECORDS_IN_MEMORY", 10)
+    monkeypatch.setattr(verification, "MAX_RECORDS_IN_MEMORY", 10)
     sizes = [4, 6, 1, 0, 30, 2, 8]
-    assert bucket_comparison._groups([0, 1, 2, 3, 4, 5, 6], sizes) == [[0, 1], [2, 3], [4], [5, 6]]
-    assert bucket_comparison._groups([], sizes) == []
+    assert verification._groups([0, 1, 2, 3, 4, 5, 6], sizes) == [[0, 1], [2, 3], [4], [5, 6]]
+    assert verification._groups([], sizes) == []
 
 
 async def test_stored_bytes_that_were_altered_behind_their_hash_are_found_by_full_alone(bench: Bench) -> None:
@@ -106,7 +105,7 @@ async def test_what_was_written_before_is_visible_to_the_comparison(bench: Bench
 
 
 async def test_a_thousand_are_named_and_all_are_counted(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(findings, "MAX_NAMED", 4)
+    monkeypatch.setattr(verification, "MAX_NAMED", 4)
     await bench.build({TEAM: teams(2)})
     result = await verified(bench, [*teams(12), *([b"{"] * 6)])
     assert (result.counts[DifferenceKind.MISSING], len(result.named[DifferenceKind.MISSING])) == (10, 4)
