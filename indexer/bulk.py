@@ -77,7 +77,7 @@ class BulkOptions:
 _DEFAULT_OPTIONS = BulkOptions()
 
 
-def routing_member(ranges: ShardRanges, key: str) -> bytes:
+def _routing_member(ranges: ShardRanges, key: str) -> bytes:
     """Return the member of a bulk action that routes a feed key, after a comma; nothing for one shard."""
     routing = ranges.routing(key)
     return b"" if routing is None else b',"routing":"%b"' % routing.encode()
@@ -134,7 +134,7 @@ class BulkSender:
                     self.limit.retries += 1
                 elif is_large and self.limit.accepted > refused_at[part[0].id]:
                     pending.pop()
-                    result.rejected.append((part[0], refused_alone(outcome.error)))
+                    result.rejected.append((part[0], _refused_alone(outcome.error)))
                     backoff = Backoff(self.retry_seconds)
                 else:
                     raise outcome.error
@@ -168,7 +168,7 @@ class BulkSender:
         busy = self._classify_items(part, response["items"], result)
         if not busy:
             return _RequestOutcome()
-        if any(exceeds_memory(item["index"]) for item in response["items"]):
+        if any(_exceeds_memory(item["index"]) for item in response["items"]):
             return _RequestOutcome(_halves(busy) if len(busy) > 1 else [busy])
         overload = ElasticsearchError(
             f"Elasticsearch has rejected documents as overloaded for {self.retry_seconds:g} s."
@@ -185,7 +185,7 @@ class BulkSender:
         )
 
     def _routing(self, write: BulkWrite) -> bytes:
-        return routing_member(self.ranges, stored_feed_key(write.source)) if self.ranges.is_routed else b""
+        return _routing_member(self.ranges, stored_feed_key(write.source)) if self.ranges.is_routed else b""
 
     def _classify_items(
         self, part: Sequence[BulkWrite], items: list[dict[str, Any]], result: BulkResult
@@ -199,10 +199,10 @@ class BulkSender:
                 continue
             if status < 300 or status == _CONFLICT:
                 result.existing.append(write)
-            elif status in _REJECTED and not lacks_routing(entry):
+            elif status in _REJECTED and not _lacks_routing(entry):
                 result.rejected.append((write, error_reason(entry)))
-            elif len(part) == 1 and exceeds_memory(entry):
-                result.rejected.append((write, never_accepted(entry)))
+            elif len(part) == 1 and _exceeds_memory(entry):
+                result.rejected.append((write, _never_accepted(entry)))
             elif status in RETRYABLE_STATUSES and not is_write_block(entry):
                 busy.append(write)
             else:
@@ -212,7 +212,7 @@ class BulkSender:
     def _fatal_error(self, status: int, entry: dict[str, Any]) -> ElasticsearchError | FencedError:
         if self.is_fenced and status == _MISSING and entry["error"]["type"] == "index_not_found_exception":
             return FencedError("Another run has taken over and removed the alias that this one writes through.")
-        return bulk_error(status, entry)
+        return _bulk_error(status, entry)
 
 
 @dataclass(frozen=True)
@@ -227,13 +227,13 @@ class _RequestOutcome:
 def _whole_request_failure(part: Sequence[BulkWrite], error: ApiError, result: BulkResult) -> _RequestOutcome:
     """Handle a request that was rejected as a whole: one that is too large is halved, down to the document at fault."""
     status = error.meta.status
-    is_too_large = status == _TOO_LARGE or exceeds_memory(error.body)
+    is_too_large = status == _TOO_LARGE or _exceeds_memory(error.body)
     if status in RETRYABLE_STATUSES and not is_too_large and not is_write_block(error.body):
-        return _RequestOutcome([part], bulk_error(status, error.body), is_overload=True)
+        return _RequestOutcome([part], _bulk_error(status, error.body), is_overload=True)
     if status not in _REJECTED and not is_too_large:
-        raise bulk_error(status, error.body) from error
+        raise _bulk_error(status, error.body) from error
     if len(part) == 1:
-        result.rejected.append((part[0], never_accepted(error.body) if is_too_large else error_reason(error.body)))
+        result.rejected.append((part[0], _never_accepted(error.body) if is_too_large else error_reason(error.body)))
         return _RequestOutcome()
     return _RequestOutcome(_halves(part))
 
@@ -246,7 +246,7 @@ def _halves(part: Sequence[BulkWrite]) -> tuple[Sequence[BulkWrite], Sequence[Bu
 _OWN_BYTES = re.compile(r"_operation_bytes=([0-9]+), max_[a-z_]+=([0-9]+)")
 
 
-def exceeds_memory(body: object) -> bool:
+def _exceeds_memory(body: object) -> bool:
     """Whether a request was rejected because it alone exceeds what Elasticsearch sets aside for writes.
 
     Waiting does not help, unlike with a rejection because of other requests.
@@ -255,26 +255,26 @@ def exceeds_memory(body: object) -> bool:
     return match is not None and int(match[1]) > int(match[2])
 
 
-def never_accepted(body: object) -> str:
+def _never_accepted(body: object) -> str:
     """Return the reason for a document that no amount of waiting helps."""
     return (
         f"is too large for Elasticsearch: {error_reason(body)}. Shorten the record, or give Elasticsearch more memory"
     )
 
 
-def refused_alone(error: Exception) -> str:
+def _refused_alone(error: Exception) -> str:
     """Return the reason for a document that was rejected while others were accepted."""
     return f"was rejected while others were accepted: {str(error).rstrip('.')}. Shorten the record"
 
 
-def bulk_error(status: int, body: object) -> ElasticsearchError:
+def _bulk_error(status: int, body: object) -> ElasticsearchError:
     """Return the error for a request, or a document of it, that failed for good."""
     if is_write_block(body):
         return BlockedError(body)
     return ElasticsearchError(f"Elasticsearch returned {status} to a bulk request: {error_reason(body)}.")
 
 
-def lacks_routing(entry: dict[str, object]) -> bool:
+def _lacks_routing(entry: dict[str, object]) -> bool:
     """Whether a document was sent without the routing value that an index of several shards requires."""
     error = entry.get("error")
     return isinstance(error, dict) and error.get("type") == "routing_missing_exception"
@@ -377,7 +377,7 @@ async def delete_documents(sender: BulkSender, rows: Sequence[IndexRow]) -> None
 
 async def _delete(sender: BulkSender, rows: Sequence[IndexRow]) -> None:
     actions = [
-        _DELETE_ACTION % (orjson.dumps(row.id), row.stored_version, routing_member(sender.ranges, row.feed_key))
+        _DELETE_ACTION % (orjson.dumps(row.id), row.stored_version, _routing_member(sender.ranges, row.feed_key))
         for row in rows
     ]
     fence = "&require_alias=true" if sender.is_fenced else ""

@@ -89,7 +89,7 @@ def check_source(
     """Read a source to its end; raise SourceError if it cannot be read or has nothing of any resource."""
     present = require_present(source, RESOURCES)
     companies = companies_from_source(source, settings) if COMPANY in present else _AnyCompanies()
-    with open_ledger() as ledger:
+    with _open_ledger() as ledger:
         checks = {one: _Inspection(source, one, ledger, on_progress).run(companies, settings) for one in present}
         ledger.index()
         skipped = skipped_rows(source)
@@ -333,7 +333,7 @@ def _references_of(resource: Resource) -> list[tuple[str, Resource]]:
 
 
 @contextmanager
-def open_ledger() -> Iterator[IdentifierLedger]:
+def _open_ledger() -> Iterator[IdentifierLedger]:
     """Open an empty ledger, which is removed on exit."""
     # A database without a name is a temporary file.
     with closing(sqlite3.connect("", check_same_thread=False)) as database:

@@ -32,7 +32,7 @@ from indexer.errors import ElasticsearchError, LockedError
 from indexer.settings import IndexerContext
 
 # Distinguishes this process from an earlier one with the same id, as after a container restart.
-PROCESS_NONCE = secrets.token_hex(8)
+_PROCESS_NONCE = secrets.token_hex(8)
 
 
 class LockHolder(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ class LockHolder(msgspec.Struct, frozen=True):
     @property
     def _runs(self) -> bool:
         if self.pid == os.getpid():
-            return self.incarnation == PROCESS_NONCE
+            return self.incarnation == _PROCESS_NONCE
         if os.name != "posix":
             return True
         try:
@@ -200,7 +200,7 @@ class LockWait:
     async def _write_holder(self, current: VersionedLockState | None, previous: LockHolder | None) -> LockAcquisition:
         token = current.state.token + 1 if current else 1
         opaque_id = f"brokerage-{self._store.name}-{token}-{self._nonce}"
-        holder = LockHolder(socket.gethostname(), os.getpid(), PROCESS_NONCE, now_milliseconds(), opaque_id)
+        holder = LockHolder(socket.gethostname(), os.getpid(), _PROCESS_NONCE, now_milliseconds(), opaque_id)
         written = await self._store.write(LockState(token, holder), current)
         return LockAcquisition(written, previous.opaque_id if previous else None)
 

@@ -91,13 +91,13 @@ class _SearchResponse(msgspec.Struct, Generic[Hit]):
     hits: _Hits[Hit] = msgspec.field(default_factory=_Hits)
 
 
-ROW_FIELDS = _DocValues.__struct_encode_fields__
+_ROW_FIELDS = _DocValues.__struct_encode_fields__
 _rows = msgspec.json.Decoder(_SearchResponse[_RowHit]).decode
 _documents = msgspec.json.Decoder(_SearchResponse[_DocumentHit]).decode
 
 
-def decode_rows(response: bytes, first_future: int) -> list[IndexRow]:
-    """Decode a search response whose hits have `ROW_FIELDS` as doc values.
+def _decode_rows(response: bytes, first_future: int) -> list[IndexRow]:
+    """Decode a search response whose hits have `_ROW_FIELDS` as doc values.
 
     Versions from `first_future` on are UNDATED.
     """
@@ -119,7 +119,7 @@ def _row(fields: _DocValues, first_future: int) -> IndexRow:
     )
 
 
-def decode_documents(response: bytes) -> tuple[list[StoredDocument], list[Any]]:
+def _decode_documents(response: bytes) -> tuple[list[StoredDocument], list[Any]]:
     """Decode a search response of whole documents; return them and the last one's sort values, for the next page."""
     hits = _documents(response).hits.hits
     documents = [StoredDocument(hit.id, hit.version, hit.seq_no, bytes(hit.source)) for hit in hits]
@@ -153,7 +153,7 @@ _MATCH_ALL: dict[str, Any] = {"match_all": {}}
 
 _ROWS = {
     "stored_fields": "_none_",
-    "docvalue_fields": ROW_FIELDS,
+    "docvalue_fields": _ROW_FIELDS,
     "track_total_hits": False,
 }
 _DOCUMENTS = {"version": True, "seq_no_primary_term": True, "track_total_hits": False}
@@ -214,7 +214,7 @@ def scan_documents(
         nonlocal size
         while (response := await _attempt(context, index, _sorted(query, by, after, size), shard)) is None:
             size //= 2
-        documents, last = decode_documents(response)
+        documents, last = _decode_documents(response)
         is_full, size = len(documents) == size, _page_size(documents)
         return documents, last if is_full else None
 
@@ -230,7 +230,7 @@ async def fetch_documents(context: IndexerContext, index: str, identifiers: Sequ
         if response is None:
             size = len(batch) // 2
             continue
-        page = decode_documents(response)[0]
+        page = _decode_documents(response)[0]
         documents += page
         start, size = start + len(batch), min(DOCUMENTS_PER_FETCH, _page_size(page))
     return documents
@@ -241,7 +241,7 @@ async def copies_of(context: IndexerContext, index: str, identifiers: Sequence[s
     documents: list[StoredDocument] = []
     for batch in _batches(identifiers, _FIRST_PAGE):
         body = {"query": {"terms": {"_id": batch}}, "size": _MAX_COPIES}
-        documents += decode_documents(await _search(context, index, _DOCUMENTS | body))[0]
+        documents += _decode_documents(await _search(context, index, _DOCUMENTS | body))[0]
     return documents
 
 
@@ -287,7 +287,7 @@ async def _search_rows(
     context: IndexerContext, index: str, body: dict[str, Any], shard: int | None = None
 ) -> list[IndexRow]:
     response = await _search(context, index, body, f"&filter_path=hits.hits.fields{_preference(shard)}")
-    return decode_rows(response, first_future_version(context.settings.future_seconds))
+    return _decode_rows(response, first_future_version(context.settings.future_seconds))
 
 
 async def _search(

@@ -115,7 +115,7 @@ def known_move_id(previous: Known) -> str:
     return move_id(previous.company, previous.id)
 
 
-def move_from(previous: Known, company: str, state: tuple[int, int]) -> PendingDocument:
+def _move_from(previous: Known, company: str, state: tuple[int, int]) -> PendingDocument:
     """Return the move of a known state to another company.
 
     `state` is the version and content that the record has there. A tombstone keeps its reason, since some consumers
@@ -131,7 +131,7 @@ def move_for_update(previous: IndexRow, document: PendingDocument, known: Mappin
     """Return the move that a document of another company causes; `known` may include the move that it replaces."""
     earlier = known.get(known_move_id(previous))
     version = document.version if earlier is None else max(document.version, earlier.version)
-    return move_from(previous, document.company, (version, document.content))
+    return _move_from(previous, document.company, (version, document.content))
 
 
 async def rebuild_moves(context: IndexerContext, moves: Iterable[Move], index: str) -> list[BulkWrite]:
@@ -144,7 +144,7 @@ async def rebuild_moves(context: IndexerContext, moves: Iterable[Move], index: s
 def _pending_move(previous: Known, record: IndexRow, known: IndexRow | None) -> BulkWrite:
     """Return the write of a move whose version replaces the known one, whatever the record's later states are."""
     version = max(record.version, 0) if known is None else max(record.version, known.stored_version + 1)
-    document = move_from(previous, record.company, (version, record.content))
+    document = _move_from(previous, record.company, (version, record.content))
     return BulkWrite(document.id, document.version, document.stamped_source(0, PENDING_MOVE))
 
 

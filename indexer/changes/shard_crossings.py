@@ -21,7 +21,7 @@ from mappings.shards.visibility import HIDDEN, Interval, hide, read_intervals
 from mappings.stored_document import stored_feed_key
 
 # Longer than from a stamp to its mark, and than readers use an earlier mark: what was stamped before is seen by all.
-REMEMBERED_MILLISECONDS = 3_600_000
+_REMEMBERED_MILLISECONDS = 3_600_000
 
 
 class Crossing(NamedTuple):
@@ -96,7 +96,7 @@ class ShardCrossings:
         now = now_milliseconds()
         self._clocks |= dict.fromkeys(self._unpublished & self._clocks.keys(), now)
         self._unpublished.clear()
-        oldest = now - REMEMBERED_MILLISECONDS
+        oldest = now - _REMEMBERED_MILLISECONDS
         for identifier in [identifier for identifier, clock in self._clocks.items() if clock < oldest]:
             del self._intervals[identifier], self._clocks[identifier]
 
@@ -129,7 +129,7 @@ async def recall_crossings(
         return set()
     unpublished = set[str]()
     recent = [
-        {"range": {"clock": {"gte": now_milliseconds() - REMEMBERED_MILLISECONDS}}},
+        {"range": {"clock": {"gte": now_milliseconds() - _REMEMBERED_MILLISECONDS}}},
         {"range": {"sequence": {"gt": published}}},
     ]
     arrived: dict[str, Any] = {"bool": {"filter": {"exists": {"field": HIDDEN}}, "should": recent}}
@@ -166,7 +166,7 @@ async def needless_copies(
     """
     if not ranges.is_routed:
         return
-    oldest = now_milliseconds() - REMEMBERED_MILLISECONDS
+    oldest = now_milliseconds() - _REMEMBERED_MILLISECONDS
     async for page in scan_rows(context, live, of_left=True):
         present = await look_up_rows(context, live, sorted({row.id for row in page}))
         unsettled = {row.id for row in present.values() if row.clock >= oldest or row.sequence > published}

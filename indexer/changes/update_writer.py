@@ -49,10 +49,10 @@ class UpdateResult:
         return {document.id for document, _ in rejected}
 
 
-BeforeWait = Callable[[], Awaitable[None]]
+_BeforeWait = Callable[[], Awaitable[None]]
 
 
-async def release_nothing() -> None:
+async def _release_nothing() -> None:
     """Release nothing: there is no other resource."""
 
 
@@ -66,7 +66,7 @@ class SessionOpening:
     context: IndexerContext
     resource: Resource
     on_wait: Callable[[str], None]
-    before_wait: BeforeWait
+    before_wait: _BeforeWait
 
     async def enter(self, stack: AsyncExitStack) -> WriteSession:
         """Return the open session, which ends with the stack; raise LockedError."""
@@ -91,7 +91,7 @@ class UpdateWriter:
     """Writes to one resource. It holds the write lock until another run requests it, and reacquires it on demand."""
 
     covered = ALL_COMPANIES  # live records of other companies are not replaced
-    before_wait: BeforeWait = staticmethod(release_nothing)  # awaited before it waits for the lock
+    before_wait: _BeforeWait = staticmethod(_release_nothing)  # awaited before it waits for the lock
 
     def __init__(
         self, context: IndexerContext, resource: Resource, limit: AdaptiveLimit, on_wait: Callable[[str], None]
@@ -133,7 +133,7 @@ class UpdateWriter:
         if self._session is None:
             opening = SessionOpening(self._context, self._resource, self._on_wait, self.before_wait)
             session = await opening.enter(self._session_stack)
-            require_declared_fields(session, self._resource)
+            _require_declared_fields(session, self._resource)
             self._session = session
         else:
             await self._session.clock.check_if_set()
@@ -228,7 +228,7 @@ class UpdateWriter:
             sender = BulkSender(self._context.client, session.previous, self._limit, self._context.settings, options)
             stamps = {document.id: session.stamps.next_stamp() for document in stale}
             writes = [_bulk_write(document, stamps[document.id], document.version) for document in stale]
-            await sender.send(await without_older(self._context, sender, writes))
+            await sender.send(await _without_older(self._context, sender, writes))
 
     async def publish(self) -> bool:
         """Refresh and publish the mark; then release the lock if another run requests it.
@@ -293,7 +293,7 @@ def _row(document: PendingDocument, stamp: Stamp, stored_version: int) -> IndexR
     )
 
 
-def require_declared_fields(session: WriteSession, resource: Resource) -> None:
+def _require_declared_fields(session: WriteSession, resource: Resource) -> None:
     """Raise RefusedError if the live index lacks fields that documents of this version have."""
     if missing := sorted(mapped_names(resource) - session.fields):
         raise RefusedError(
@@ -337,7 +337,7 @@ class ShardMove:
         return result
 
 
-async def without_older(context: IndexerContext, sender: BulkSender, writes: list[BulkWrite]) -> list[BulkWrite]:
+async def _without_older(context: IndexerContext, sender: BulkSender, writes: list[BulkWrite]) -> list[BulkWrite]:
     """Return the writes that are newer than the copy of the record in another shard, which is deleted.
 
     For a generation from which no reader is served.

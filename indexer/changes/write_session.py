@@ -162,7 +162,7 @@ async def _open_session(
     if crossed and mark is not None:
         await republish(session, crossed)
     if is_unpublished := stamps.sequence > published:
-        await recover_moves(session, published)
+        await _recover_moves(session, published)
     # This run may find all unchanged that an interrupted one wrote, and would then publish nothing.
     if mark is None or is_unpublished or stamps.mark.life != mark.life:
         await session.publish()
@@ -206,7 +206,7 @@ async def first_generation_mark(
     return stamps.next_mark(generation, stored.generation)
 
 
-async def recover_moves(session: WriteSession, above: int) -> None:
+async def _recover_moves(session: WriteSession, above: int) -> None:
     """Republish records whose move was written above `above` by an interrupted run that did not move them."""
     async for page in move_pages(session.context, session.live, {"gt": above}):
         if unmoved := {record.id for move, record in page if record.sequence < move.sequence}:

@@ -44,7 +44,7 @@ from mappings.stored_document import (
 from mappings.values.numbers import number_in
 
 # The line of a document that does not come from a source line.
-NO_LINE = SourceLine("", 0, b"")
+_NO_LINE = SourceLine("", 0, b"")
 
 _encoder = msgspec.json.Encoder()
 _encode, _encode_lines = _encoder.encode, _encoder.encode_lines
@@ -105,7 +105,7 @@ class _SearchFields(msgspec.Struct, omit_defaults=True, gc=False):
 
 
 def tombstone_document(
-    identifier: str, company: str, microseconds: int, reason: TombstoneReason, line: SourceLine = NO_LINE
+    identifier: str, company: str, microseconds: int, reason: TombstoneReason, line: SourceLine = _NO_LINE
 ) -> PendingDocument:
     """Return the tombstone of a record, deleted at a time in microseconds since 1970 below 2**53."""
     version = microseconds * VERSIONS_PER_MICROSECOND + _TOMBSTONE_VERSION_BITS[reason]
@@ -127,7 +127,7 @@ def move_document(
     key, at = feed_key(company, tombstone_id), bucket(identifier)
     fields = _SearchFields(tombstone_id, key, company, *state, at, deleted=True, reason=reason, moved_to=moved_to)
     milliseconds = version_microseconds(state[0]) // 1000
-    return PendingDocument(NO_LINE, tombstone_id, company, milliseconds, *state, _encode(fields)[:-1], None)
+    return PendingDocument(_NO_LINE, tombstone_id, company, milliseconds, *state, _encode(fields)[:-1], None)
 
 
 class DocumentBuilder:

@@ -94,7 +94,7 @@ def declared_companies(source: Source) -> tuple[str, ...]:
     return tuple(getattr(source, "companies", None) or ())
 
 
-def companies_of_records(source: Source) -> set[str]:
+def _companies_of_records(source: Source) -> set[str]:
     """Return the companies that the lines of a source name, by key or numeric id; unreadable lines name none."""
     found = set[str]()
     for resource in [resource for resource in RESOURCES if source.has(resource)]:
@@ -234,7 +234,7 @@ def _coverage(source: Source, known: Companies, request: CoverageRequest, held: 
         return Coverage(frozenset(_existing_key(known, name, hint) for name in named))
     if held is not None:
         return Coverage(frozenset(held))
-    keys = (known.key_of(name) for name in companies_of_records(source))
+    keys = (known.key_of(name) for name in _companies_of_records(source))
     return Coverage(frozenset(key for key in keys if key is not None))
 
 

@@ -50,7 +50,7 @@ _MISSING = re.compile(r"Object missing required field `(?P<name>.*)`")
 
 
 @cache
-def envelope_type(resource: Resource, record: type[msgspec.Struct]) -> type[msgspec.Struct]:
+def _envelope_type(resource: Resource, record: type[msgspec.Struct]) -> type[msgspec.Struct]:
     """Return the type of the resource's envelope with a record type. A null member counts as absent."""
     members: list[tuple[str, Any] | tuple[str, Any, Any]] = [
         ("updated_at", _DateTime),
@@ -65,7 +65,7 @@ def envelope_type(resource: Resource, record: type[msgspec.Struct]) -> type[msgs
 
 def strict_decoder(resource: Resource) -> Callable[[bytes], Any]:
     """Return a fast decoder of envelopes that need little normalizing; it raises STRICT_DECODE_ERRORS for others."""
-    return msgspec.json.Decoder(envelope_type(resource, strict_record_type(resource))).decode
+    return msgspec.json.Decoder(_envelope_type(resource, strict_record_type(resource))).decode
 
 
 class EnvelopeDecoder:
@@ -73,8 +73,8 @@ class EnvelopeDecoder:
 
     def __init__(self, resource: Resource) -> None:
         """Compile the decoder."""
-        self._names = _member_names(envelope_type(resource, record_type(resource)))
-        self._decode = msgspec.json.Decoder(envelope_type(resource, record_type(resource))).decode
+        self._names = _member_names(_envelope_type(resource, record_type(resource)))
+        self._decode = msgspec.json.Decoder(_envelope_type(resource, record_type(resource))).decode
 
     def __call__(self, data: bytes) -> Any:
         """Return the envelope; raise InvalidRecordError with the field and the reason."""
@@ -136,13 +136,13 @@ def _pattern_reason(text: str) -> str:
 
 def updated_at_microseconds(envelope: Any) -> int:
     """Return `updated_at` in microseconds since 1970; raise InvalidRecordError outside 1970 to 2255."""
-    microseconds = epoch_microseconds(envelope.updated_at)
+    microseconds = _epoch_microseconds(envelope.updated_at)
     if not 0 <= microseconds <= LAST_MICROSECOND:
         raise InvalidRecordError("updated_at", "must be between the years 1970 and 2255")
     return microseconds
 
 
-def epoch_microseconds(value: dt.datetime) -> int:
+def _epoch_microseconds(value: dt.datetime) -> int:
     """Return a date-time in microseconds since 1970."""
     return (value - _EPOCH) // _MICROSECOND
 
@@ -173,7 +173,7 @@ class CredibleTimes:
         latest = latest_microseconds(self._future_seconds)
         for name in self._names:
             time = getattr(envelope, name)
-            if time is not None and epoch_microseconds(time) > latest:
+            if time is not None and _epoch_microseconds(time) > latest:
                 raise InvalidRecordError(name, self._reason(time))
 
     def _reason(self, time: dt.datetime) -> str:

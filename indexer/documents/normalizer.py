@@ -47,9 +47,9 @@ class NormalizedShape:
         return not (self.integers or self.date_times or self.forms or self.lists or self.single or self.several)
 
 
-def normalized_shape(fields: tuple[Field, ...]) -> NormalizedShape:
+def _normalized_shape(fields: tuple[Field, ...]) -> NormalizedShape:
     """Return the shape of an object with these members."""
-    inner = [(field, normalized_shape(field.members)) for field in fields if field.members]
+    inner = [(field, _normalized_shape(field.members)) for field in fields if field.members]
     return NormalizedShape(
         integers=tuple(field.name for field in fields if field.kind is FieldKind.INTEGER),
         date_times=tuple(field.name for field in fields if field.kind is FieldKind.DATE_TIME),
@@ -69,7 +69,7 @@ class RecordNormalizer:
 
     def __init__(self, fields: tuple[Field, ...]) -> None:
         """Derive the shape of records with these members."""
-        self._shape = normalized_shape(fields)
+        self._shape = _normalized_shape(fields)
         # The strict record type leaves only these to normalize.
         self._top = replace(self._shape, date_times=(), forms=(), single=(), several=())
         self._integers = member_getter(self._top.integers)

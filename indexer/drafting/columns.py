@@ -146,7 +146,7 @@ _DAYS = (
 )
 _WRITTEN_DAYS = ("%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%B %d, %Y", "%d %b %Y", "%d %B %Y", "%Y.%m.%d")
 _TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S")
-DATE_FORMATS = tuple(day + time for day in (*_DAYS, *_WRITTEN_DAYS) for time in _TIMES)
+_DATE_FORMATS = tuple(day + time for day in (*_DAYS, *_WRITTEN_DAYS) for time in _TIMES)
 # Signs of a number: decimal and thousands; the first that fits all values counts.
 _NUMBER_SIGNS = ((".", ""), (".", ","), (",", "."), (",", ""), (".", " "), (",", " "), (".", "'"))
 _STATES = frozenset(
@@ -242,7 +242,7 @@ class ColumnValues:
             return None
         if self._are_dates(()):
             return DateForm(None)
-        fitting = [one for one in DATE_FORMATS if self._are_dates((one,))]
+        fitting = [one for one in _DATE_FORMATS if self._are_dates((one,))]
         swapped = any(one.startswith("%m") for one in fitting) and any(one.startswith("%d") for one in fitting)
         return DateForm(fitting[0], swapped) if fitting else None
 

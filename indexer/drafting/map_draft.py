@@ -64,13 +64,13 @@ def inline(**members: str) -> str:
     return "{" + ", ".join(f"{name} = {value}" for name, value in members.items() if value) + "}"
 
 
-def field_named(resource: Resource, name: str) -> Field:
+def _field_named(resource: Resource, name: str) -> Field:
     """Return a field of the record or of the envelope."""
     envelope = {"updated_at": date_time("updated_at"), "platform_company_id": string("platform_company_id")}
     return envelope.get(name) or next(field for field in resource.stored if field.name == name)
 
 
-def value_draft(
+def _value_draft(
     resource: Resource, name: str, column: str, values: ColumnValues, usual: NumberForm | None
 ) -> ValueDraft:
     """Return the declaration of a field from a column; `usual` are the signs of numbers that the table declares."""
@@ -84,7 +84,7 @@ def value_draft(
         return _images(at, values)
     if name == "Status":
         return _status(at, values)
-    return _by_kind(field_named(resource, name).kind, at, values, usual)
+    return _by_kind(_field_named(resource, name).kind, at, values, usual)
 
 
 def _uuid_prefix(resource: Resource, name: str) -> str | None:
@@ -210,7 +210,7 @@ class TableDraft:
     def _number_form(self, chosen: tuple[str, NamedField]) -> NumberForm | None:
         column, named = chosen
         kinds = {FieldKind.INTEGER, FieldKind.NUMBER, FieldKind.UNTYPED}
-        return self.values[column].number_form if field_named(self.resource, named.name).kind in kinds else None
+        return self.values[column].number_form if _field_named(self.resource, named.name).kind in kinds else None
 
     def _chosen(self) -> dict[str, NamedField]:
         """Return the field of each column, the surest column first."""
@@ -233,7 +233,7 @@ class TableDraft:
         values = self.values[column]
         if named is None:
             return ColumnGuess(column, None, Confidence.LOW, values.example, ValueDraft("", fits=False))
-        draft = value_draft(self.resource, named.name, column, values, self.number_form)
+        draft = _value_draft(self.resource, named.name, column, values, self.number_form)
         return ColumnGuess(column, named.name, named.confidence, values.example, draft)
 
     @property
@@ -242,7 +242,10 @@ class TableDraft:
         declared = {guess.field: guess for guess in self.guesses if guess.is_declared}
         names = {one.name for one in self.resource.stored}
         if (key := declared.get("platform_agent_id")) and "agent_uuid" not in declared:
-            yield "agent_uuid", value_draft(self.resource, "agent_uuid", key.column, self.values[key.column], None).text
+            yield (
+                "agent_uuid",
+                _value_draft(self.resource, "agent_uuid", key.column, self.values[key.column], None).text,
+            )
         if "Address" in names - declared.keys() and (parts := street_columns(list(self.values))):
             yield "Address", inline(join=f"[{', '.join(map(quoted, parts))}]")
         baths = declared.get("BathroomsTotal")
@@ -385,7 +388,7 @@ def _format_lines(table: TableDraft) -> Iterator[str]:
         yield f"currency = [{', '.join(map(quoted, form.currency))}]"
     if empty := sorted({text for values in table.values.values() for text in values.empty_texts}):
         yield f"empty = [{', '.join(map(quoted, empty))}]"
-    kinds = {field_named(table.resource, guess.field).kind for guess in table.guesses if guess.field}
+    kinds = {_field_named(table.resource, guess.field).kind for guess in table.guesses if guess.field}
     if FieldKind.DATE_TIME in kinds:
         yield '# time_zone = "America/New_York"  # of times without an offset; UTC if absent'
 

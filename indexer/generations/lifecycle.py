@@ -34,7 +34,7 @@ from mappings.shards.visibility import LEFT_QUERY
 _MAINTENANCE_TIMEOUT_SECONDS = 24 * 3600
 LIVE_QUERY: dict[str, Any] = {"bool": {"filter": {"term": {"deleted": False}}, "must_not": LEFT_QUERY}}
 DELETED_QUERY = {"term": {"deleted": True}}
-NO_FENCES: Mapping[str, str] = {}
+_NO_FENCES: Mapping[str, str] = {}
 
 
 def future_query(future_seconds: float) -> dict[str, Any]:
@@ -202,7 +202,7 @@ class GenerationLifecycle:
         self,
         index: str,
         live: str | None,
-        fences: Mapping[str, str] = NO_FENCES,
+        fences: Mapping[str, str] = _NO_FENCES,
         *,
         together: Sequence[AliasMove] = (),
     ) -> None:

@@ -226,7 +226,7 @@ class _ResourceCompaction:
         """Merge an index when the cluster is quiet; return when that began."""
         size = await largest_shard(self._context, live)
         await preflight(self._context.client, needed_bytes=size, force=False)
-        if not await release_history(self._context, live):
+        if not await _release_history(self._context, live):
             self._on_wait(
                 f"{live}: Elasticsearch keeps some deleted documents for a copy of a shard that is not there."
             )
@@ -263,7 +263,7 @@ _HISTORY_POLL_SECONDS = 1.0
 _HISTORY_FILTER = "indices.*.shards.*.seq_no.max_seq_no,indices.*.shards.*.retention_leases.leases.retaining_seq_no"
 
 
-async def release_history(context: IndexerContext, index: str) -> bool:
+async def _release_history(context: IndexerContext, index: str) -> bool:
     """Flush an index, and wait until a merge can drop what was deleted so far; return False if it still cannot."""
     end = time.monotonic() + _LONGEST_SECONDS
     written = {shard: _written(copies) for shard, copies in (await _history(context, index)).items()}

@@ -102,7 +102,7 @@ class TerminalProgress:
 
     def finish(self, summary: RunSummary) -> None:
         """Print the summary."""
-        for line in summary_lines(summary):
+        for line in _summary_lines(summary):
             self.note(line)
 
 
@@ -138,7 +138,7 @@ class PlainProgress:
 
     def finish(self, summary: RunSummary) -> None:
         """Write the summary."""
-        for line in summary_lines(summary):
+        for line in _summary_lines(summary):
             self.note(line)
 
 
@@ -196,7 +196,7 @@ def progress_display(*, as_json: bool) -> Display:
 _MAX_ROUNDED_FIELDS = 3
 
 
-def summary_lines(summary: RunSummary) -> Iterator[str]:
+def _summary_lines(summary: RunSummary) -> Iterator[str]:
     """Yield a line of counts for each resource that the source has, and one for those that it lacks.
 
     A run without any resource is an update from a source without lines.

@@ -20,7 +20,7 @@ _MAX_KINDS = 1_000
 _MAX_EXAMPLES = 5
 _MAX_VALUE_CHARACTERS = 80
 _MAX_CHARACTERS = 300
-OTHER_KINDS = "other kinds of faults"
+_OTHER_KINDS = "other kinds of faults"
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class FaultTally:
         """Count a fault of a line; `path` is its field, empty if it has none."""
         key = (_VALUE.sub("…", path), _VALUE.sub("…", reason))
         if key not in self._kinds and len(self._kinds) >= _MAX_KINDS:
-            key, path, reason = ("", OTHER_KINDS), "", OTHER_KINDS
+            key, path, reason = ("", _OTHER_KINDS), "", _OTHER_KINDS
         found = _COLUMN.match(reason)
         column, rest = (found[1], reason[found.end() :]) if found else (None, reason)
         if key not in self._kinds:

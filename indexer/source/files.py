@@ -52,7 +52,7 @@ def numbered_lines(
     """Yield the lines that are not blank, numbered as in an editor after those `before`; longer ones are rejected."""
     number = before
     with report_damage(file, lambda: number):
-        for number, data in enumerate(bounded_lines(plain, max_bytes), before + 1):
+        for number, data in enumerate(_bounded_lines(plain, max_bytes), before + 1):
             content = without_mark(file, number, data)
             item = checked_size(SourceLine(file, number, content), max_bytes, resource)
             if content and (not content.isspace() or isinstance(item, RejectedLine)):
@@ -79,7 +79,7 @@ _LINE_END_BYTES = 2
 _SKIPPED_BYTES = 1 << 16
 
 
-def bounded_lines(plain: io.BufferedReader, max_bytes: int) -> Iterator[bytes]:
+def _bounded_lines(plain: io.BufferedReader, max_bytes: int) -> Iterator[bytes]:
     """Yield the lines of a stream; one that is longer than `max_bytes` and its line end is cut."""
     size = max_bytes + _LINE_END_BYTES
     while line := plain.readline(size):

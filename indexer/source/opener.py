@@ -38,12 +38,12 @@ def open_source(
     path = Path(name)
     if name == "-":
         with _temporary_folder() as folder:
-            yield stdin_source(resource, folder, max_record_bytes)
+            yield _stdin_source(resource, folder, max_record_bytes)
     elif path.is_dir():
         yield _folder_source(path, max_record_bytes)
-    elif path.is_file() and path.name.endswith(NDJSON_SUFFIXES):
+    elif path.is_file() and path.name.endswith(_NDJSON_SUFFIXES):
         with _temporary_folder() as folder:
-            yield file_source(path, resource, folder, max_record_bytes)
+            yield _file_source(path, resource, folder, max_record_bytes)
     elif path.is_file() and path.suffix == ".toml":
         yield TableSource([path], max_record_bytes)
     elif path.exists():
@@ -75,7 +75,7 @@ def _temporary_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-NDJSON_SUFFIXES = (".ndjson", ".ndjson.gz", ".ndjson.zst")
+_NDJSON_SUFFIXES = (".ndjson", ".ndjson.gz", ".ndjson.zst")
 
 
 class FolderSource:
@@ -116,7 +116,7 @@ class FolderSource:
         return present[0]
 
     def _present(self, resource: Resource) -> list[Path]:
-        names = [self._folder / f"{resource.alias}{suffix}" for suffix in NDJSON_SUFFIXES]
+        names = [self._folder / f"{resource.alias}{suffix}" for suffix in _NDJSON_SUFFIXES]
         present = [path for path in names if path.is_file()]
         if len(present) > 1:
             raise SourceError(f"{present[0]} and {present[1].name} both exist: keep one of them.")
@@ -175,7 +175,7 @@ class StreamSource:
             yield ChangeStream(self._router.route(stream.lines), stream.total, stream.position, self.file_identity)
 
 
-def file_source(path: Path, default: Resource | None, folder: Path, max_bytes: int) -> StreamSource:
+def _file_source(path: Path, default: Resource | None, folder: Path, max_bytes: int) -> StreamSource:
     """Return the source of one file; without a default the resource is derived from the file name."""
     return StreamSource(
         name=path.name,
@@ -188,7 +188,7 @@ def file_source(path: Path, default: Resource | None, folder: Path, max_bytes: i
     )
 
 
-def stdin_source(default: Resource | None, folder: Path, max_bytes: int) -> StreamSource:
+def _stdin_source(default: Resource | None, folder: Path, max_bytes: int) -> StreamSource:
     """Return the source of standard input."""
     return StreamSource(_STANDARD_INPUT, _StandardInput(max_bytes).open, default, folder, now_microseconds(), max_bytes)
 

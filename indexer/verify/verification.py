@@ -43,7 +43,7 @@ class DifferenceKind(StrEnum):
         return self not in {DifferenceKind.NEWER, DifferenceKind.KEPT}
 
 
-def classify_difference(
+def _classify_difference(
     expected: RecordState | None, found: RecordState | None, taken_at: int
 ) -> DifferenceKind | None:
     """Return how a record differs, None if it does not.
@@ -233,7 +233,7 @@ class BucketComparison:
         async for page in index.recorded(group):
             seen.update(entry.id for entry in page)
             suspects.update(
-                entry.id for entry in page if classify_difference(expected.get(entry.id), entry, self.taken_at)
+                entry.id for entry in page if _classify_difference(expected.get(entry.id), entry, self.taken_at)
             )
         suspects.update(entry.id for entry in expected.values() if not entry.deleted and entry.id not in seen)
         if suspects:
@@ -256,7 +256,7 @@ class BucketComparison:
             indexed = await self.index.look_up(batch)
             for identifier in batch:
                 sides = expected.get(identifier), indexed.get(identifier)
-                if (kind := classify_difference(*sides, self.taken_at)) is not None:
+                if (kind := _classify_difference(*sides, self.taken_at)) is not None:
                     self.result.add(kind, *sides)
 
 
@@ -273,7 +273,7 @@ def _groups(buckets: Iterable[int], sizes: Sequence[int]) -> list[list[int]]:
     return groups
 
 
-THE_SOURCE = "the source"
+_THE_SOURCE = "the source"
 # The time of an earlier generation's state is unknown, so no record counts as newer.
 _LAST_MICROSECOND = 2**53
 
@@ -312,7 +312,7 @@ async def _against_source(
 ) -> VerificationResult:
     lifecycle = GenerationLifecycle(context, resource)
     live = (await lifecycle.generations()).live
-    result = VerificationResult(resource.alias, THE_SOURCE, live, covers=str(known.coverage))
+    result = VerificationResult(resource.alias, _THE_SOURCE, live, covers=str(known.coverage))
     index = IndexSide(context, live or "", is_full, known.coverage)
     reference = SourceSide(source, resource, known, context.settings, index, result.add_unreadable)
     taken_at = min(source.taken_at(resource), now_microseconds())

@@ -43,22 +43,22 @@ _CACHED_CHARACTERS = 40
 ISO = "ISO"
 
 
-def date_converter(formats: Sequence[str]) -> Callable[[str], str]:
+def _date_converter(formats: Sequence[str]) -> Callable[[str], str]:
     """Return the function that converts a text to `YYYY-MM-DD`; its ValueError completes "the text ..."."""
     return cached(lambda text: parsed_time(text, formats).date().isoformat())
 
 
-def date_time_converter(formats: Sequence[str], time_zone: ZoneInfo | dt.timezone) -> Callable[[str], str]:
+def _date_time_converter(formats: Sequence[str], time_zone: ZoneInfo | dt.timezone) -> Callable[[str], str]:
     """Return the function that converts a text to ISO 8601 with an offset; texts without one are in `time_zone`."""
     return cached(lambda text: _with_offset(parsed_time(text, formats), time_zone).isoformat())
 
 
-def unix_converter(formats: Sequence[str], time_zone: ZoneInfo | dt.timezone) -> Callable[[str], int]:
+def _unix_converter(formats: Sequence[str], time_zone: ZoneInfo | dt.timezone) -> Callable[[str], int]:
     """Return the function that converts a text to whole seconds since 1970."""
     return cached(lambda text: int(_with_offset(parsed_time(text, formats), time_zone).timestamp()))
 
 
-def time_converter(formats: Sequence[str]) -> Callable[[str], str]:
+def _time_converter(formats: Sequence[str]) -> Callable[[str], str]:
     """Return the function that converts the time of day in a text to `HH:MM:SS`."""
     return cached(lambda text: parsed_time(text, formats).strftime("%H:%M:%S"))
 
@@ -178,7 +178,7 @@ _FUNCTIONS: dict[str, Callable[..., Number]] = {
 _RULE = "use {column}, numbers, + - * / // %, parentheses, and " + ", ".join(f"{name}()" for name in _FUNCTIONS)
 
 
-def compile_formula(text: str) -> Compute:
+def _compile_formula(text: str) -> Compute:
     """Return the function that computes a formula from its cells, in the order of its placeholders.
 
     Raises ValueError for anything but arithmetic; the function raises ValueError that completes "the formula ...".
@@ -255,10 +255,10 @@ _NUMBERS = frozenset({FieldKind.INTEGER, FieldKind.NUMBER, FieldKind.UNIX})
 
 def constant_converter(kind: FieldKind) -> Convert:
     """Return the function that converts a constant date or date-time; its ValueError completes "the text ..."."""
-    return date_converter(()) if kind is FieldKind.DATE else date_time_converter((), dt.UTC)
+    return _date_converter(()) if kind is FieldKind.DATE else _date_time_converter((), dt.UTC)
 
 
-def cell_conversion(kind: FieldKind, cells: CellSource, table: TableFormat) -> Convert:
+def _cell_conversion(kind: FieldKind, cells: CellSource, table: TableFormat) -> Convert:
     """Return the function that converts a non-empty text; its ValueError completes "the text ...".
 
     Raises ValueError for signs or a time zone that cannot be used.
@@ -273,7 +273,7 @@ def _plain_conversion(kind: FieldKind, cells: CellSource, table: TableFormat) ->
     if isinstance(cells, UntypedCellSource):
         kind = FieldKind(cells.type or ("number" if cells.formula else "string"))
     if isinstance(cells, UnixCellSource) and cells.format is not None:
-        return unix_converter(texts(cells.format), _zone(cells, table))
+        return _unix_converter(texts(cells.format), _zone(cells, table))
     if kind in _NUMBERS and isinstance(cells, NumberCellSource):
         return _number_conversion(cells, table)
     if kind in {FieldKind.DATE, FieldKind.DATE_TIME} and isinstance(cells, DatedCellSource):
@@ -281,7 +281,7 @@ def _plain_conversion(kind: FieldKind, cells: CellSource, table: TableFormat) ->
     if kind is FieldKind.BOOLEAN:
         return _boolean
     if isinstance(cells, TextCellSource) and cells.time_format is not None:
-        return time_converter(texts(cells.time_format))
+        return _time_converter(texts(cells.time_format))
     return str
 
 
@@ -295,7 +295,7 @@ def _number_conversion(cells: NumberCellSource, table: TableFormat) -> Convert:
 def _dated(kind: FieldKind, cells: DatedCellSource, table: TableFormat) -> Convert:
     default = table.date_format if kind is FieldKind.DATE else table.date_time_format
     formats = texts(default if cells.format is None else cells.format)
-    return date_converter(formats) if kind is FieldKind.DATE else date_time_converter(formats, _zone(cells, table))
+    return _date_converter(formats) if kind is FieldKind.DATE else _date_time_converter(formats, _zone(cells, table))
 
 
 def _zone(cells: DatedCellSource | UnixCellSource, table: TableFormat) -> ZoneInfo | dt.timezone:
@@ -352,7 +352,7 @@ def value_reader(path: str, kind: FieldKind, cells: CellSource, context: CellCon
     origin = " and ".join(f"column {column}" for column in cells.columns)
     if isinstance(cells, NumberCellSource) and cells.formula is not None:
         return _formula_reader(path, origin, cells, context.table, indices)
-    convert, text_of = cell_conversion(kind, cells, context.table), _text_reader(cells, indices, context.company)
+    convert, text_of = _cell_conversion(kind, cells, context.table), _text_reader(cells, indices, context.company)
 
     if cells.split is not None:
         return _split_reader(path, origin, cells.split, text_of, convert)
@@ -433,7 +433,7 @@ def _name_based(text_of: ReadText, company: ReadText) -> ReadText:
 def _formula_reader(
     path: str, origin: str, cells: NumberCellSource, table: TableFormat, indices: Sequence[int]
 ) -> ReadValue:
-    compute = compile_formula(cells.text)
+    compute = _compile_formula(cells.text)
     number = number_converter(
         table.decimal if cells.decimal is None else cells.decimal,
         table.thousands if cells.thousands is None else cells.thousands,

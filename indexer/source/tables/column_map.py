@@ -253,7 +253,7 @@ _TYPES: dict[FieldKind, Any] = {
 
 @dataclass(frozen=True)
 class ColumnMap:
-    """The map of one resource's tables: `declared` is its `column_map_type`, `name` is how messages refer to it."""
+    """The map of one resource's tables: `declared` is its `_column_map_type`, `name` is how messages refer to it."""
 
     path: Path
     name: str
@@ -316,7 +316,7 @@ def _column_map(path: Path, name: str, alias: object, data: dict[str, Any]) -> C
         raise SourceError(wrong + _suggestion(str(alias), _BY_ALIAS))
     passes_through = data.get("pass_through") is True
     try:
-        declared: Any = msgspec.convert(data, column_map_type(resource, passes_through=passes_through))
+        declared: Any = msgspec.convert(data, _column_map_type(resource, passes_through=passes_through))
     except msgspec.ValidationError as error:
         raise SourceError(f"{name} is not a valid column map: {error}.{_advice(str(error), resource)}") from error
     _check_company(name, resource, declared)
@@ -358,7 +358,7 @@ def _suggestion(name: str, known: Iterable[str]) -> str:
 
 
 @cache
-def column_map_type(resource: Resource, *, passes_through: bool = False) -> type[msgspec.Struct]:
+def _column_map_type(resource: Resource, *, passes_through: bool = False) -> type[msgspec.Struct]:
     """Return the type of a column map: the keys of `TableFormat`, the envelope's members, and those of the map itself.
 
     The identifier is required unless columns pass through.

@@ -23,9 +23,9 @@ from indexer.errors import SourceError
 from indexer.source.files import DAMAGE, DecompressedStream, decompressed, open_raw, oversized, report_damage
 from indexer.source.tables.column_map import TableFormat
 
-UTF_8 = "utf-8"
-WESTERN = "cp1252"
-DELIMITERS = ",;\t|"
+_UTF_8 = "utf-8"
+_WESTERN = "cp1252"
+_DELIMITERS = ",;\t|"
 _MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32"}
 _MARKS |= {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _BLOCK_BYTES = 1 << 20
@@ -53,7 +53,7 @@ class TextDialect(NamedTuple):
     notes: tuple[DetectionNote, ...]
 
 
-def detected_form(plain: io.BufferedReader, file: str, encoding: str | None, delimiter: str | None) -> TextDialect:
+def _detected_form(plain: io.BufferedReader, file: str, encoding: str | None, delimiter: str | None) -> TextDialect:
     """Return the declared or detected encoding and delimiter; reads the stream to its end if it has no encoding.
 
     A file with at least one line that is valid UTF-8 beyond ASCII is UTF-8: its other lines are damaged. Raises
@@ -64,7 +64,7 @@ def detected_form(plain: io.BufferedReader, file: str, encoding: str | None, del
         head = plain.read(_HEADER_BYTES)
     if encoding is None:
         encoding, words = _encoding(head, plain)
-        if encoding != UTF_8:
+        if encoding != _UTF_8:
             notes.append(DetectionNote(f"read as {encoding}", "encoding", words))
     if delimiter is None:
         delimiter = _delimiter(head, encoding)
@@ -82,7 +82,7 @@ def _encoding(head: bytes, plain: io.BufferedReader) -> tuple[str, str]:
         return ("utf-16-be" if head[:1] == b"\0" else "utf-16-le"), ""
     lines = list(_lines_beyond_ascii(chain([head], iter(lambda: _next_block(plain), b""))))
     if not lines or any(map(_is_utf8, lines)):
-        return UTF_8, ""
+        return _UTF_8, ""
     sample = b"\n".join(lines)
     encoding = _legacy_encoding(sample)
     return encoding, _words(sample.decode(encoding, "replace"))
@@ -92,7 +92,7 @@ def _legacy_encoding(sample: bytes) -> str:
     matches = from_bytes(sample, cp_isolation=_CANDIDATES)
     names = {name for match in matches for name in (match.encoding, *match.could_be_from_charset)}
     best = matches.best()
-    return WESTERN if best is None or names & _WESTERN_NAMES else str(best.encoding)
+    return _WESTERN if best is None or names & _WESTERN_NAMES else str(best.encoding)
 
 
 def _lines_beyond_ascii(blocks: Iterable[bytes]) -> Iterator[bytes]:
@@ -133,7 +133,7 @@ def _delimiter(head: bytes, encoding: str) -> str:
     """Return the delimiter that makes the most columns of the header; a comma if there is only one column."""
     lines = head.decode(encoding, "replace").lstrip("\ufeff").splitlines()
     header = next((line for line in lines if line.strip()), "")
-    return max(DELIMITERS, key=lambda sign: _columns(header, sign))
+    return max(_DELIMITERS, key=lambda sign: _columns(header, sign))
 
 
 def _columns(header: str, delimiter: str) -> int:
@@ -174,7 +174,7 @@ class TableFile:
     def form(self) -> TextDialect:
         """The encoding and the delimiter, as declared or detected."""
         with self.open() as stream:
-            return detected_form(stream.reader, self.name, self.declared.encoding, self.declared.delimiter)
+            return _detected_form(stream.reader, self.name, self.declared.encoding, self.declared.delimiter)
 
     @contextmanager
     def open(self) -> Iterator[DecompressedStream]:
@@ -285,7 +285,7 @@ def read_csv_rows(
     A row of more than `max_bytes` is invalid, and its rest is not kept. Without `quote`, quotation marks are text.
     """
     # An invalid byte invalidates its row, not the file.
-    name = "utf-8-sig" if form.encoding == UTF_8 else form.encoding
+    name = "utf-8-sig" if form.encoding == _UTF_8 else form.encoding
     text = io.TextIOWrapper(plain, name, errors="surrogateescape", newline="")
     lines: list[str] = []
     quoting = csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE
