@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import msgspec
 from elasticsearch import ConflictError, NotFoundError
 from msgspec import structs
-from msgspec.structs import replace
 
 from cluster.control_index import CONTROL_BODY, Mark, ensure_index, mark_id, publish_mark
 from cluster.index_identity import HISTORY_SETTING, UUID_SETTING, index_identity, is_another
@@ -107,9 +106,6 @@ def _new_name() -> str:
     return secrets.token_urlsafe(_NAME_BYTES)
 
 
-_Condition = dict[str, Any]
-
-
 class MarkStore:
     """Reads and publishes a mark on behalf of a lock `token`; 0 is the first build, which has none."""
 
@@ -117,7 +113,7 @@ class MarkStore:
         self._context = context
         self._alias = alias
         self._token = token
-        self._condition: _Condition = {"op_type": "create"}
+        self._condition: dict[str, Any] = {"op_type": "create"}
 
     async def read(self) -> Mark | None:
         """Return the mark, None before the first one. The next publication replaces this version only."""
@@ -151,7 +147,7 @@ class MarkStore:
             response = await self._context.client.get(index=index, id=mark_id(self._alias))
         except NotFoundError:
             return None, 0
-        self._condition = _condition(response)
+        self._condition = unchanged(response)
         source = response["_source"]
         return msgspec.convert(source, Mark), source.get("holder", 0)
 
@@ -162,11 +158,12 @@ class MarkStore:
         index = self._context.connection.control_index
         client, holder = self._context.client, self._token
         response = await publish_mark(client, index, self._alias, mark, holder=holder, **self._condition)
-        self._condition = _condition(response)
+        self._condition = unchanged(response)
 
 
-def _condition(response: Any) -> _Condition:
-    return {"if_seq_no": response["_seq_no"], "if_primary_term": response["_primary_term"]}
+def unchanged(document: Any) -> dict[str, Any]:
+    """Return the condition of a write over a document, as read or written: that it has not changed since."""
+    return {"if_seq_no": document["_seq_no"], "if_primary_term": document["_primary_term"]}
 
 
 # During a run the ledger may grow by this many publications at once, then by one per this many seconds.
@@ -220,7 +217,7 @@ async def _renumber_once(context: IndexerContext) -> bool:
     control = await read_identity(context, context.connection.control_index)
     try:
         await _write_ledger(
-            context, HEAD_ID, replace(renumbered(head, now_microseconds()), control=control), **condition
+            context, HEAD_ID, structs.replace(renumbered(head, now_microseconds()), control=control), **condition
         )
     except ConflictError:
         return False
@@ -254,8 +251,7 @@ async def _read_ledger(context: IndexerContext) -> tuple[LedgerHead, dict[str, A
     marks = {alias: msgspec.convert(document["_source"], Mark) for alias, document in documents if document}
     if first is None:
         return LedgerHead(), {"op_type": "create"}, marks
-    condition = {"if_seq_no": first["_seq_no"], "if_primary_term": first["_primary_term"]}
-    return msgspec.convert(first["_source"], LedgerHead), condition, marks
+    return msgspec.convert(first["_source"], LedgerHead), unchanged(first), marks
 
 
 async def _in_this_life(context: IndexerContext, head: LedgerHead) -> LedgerHead:
@@ -265,7 +261,7 @@ async def _in_this_life(context: IndexerContext, head: LedgerHead) -> LedgerHead
         return head
     # A ledger of an earlier version has no identity. It continues.
     is_continued = not head.control and head.end > 0
-    return replace(head if is_continued else renumbered(head, now_microseconds()), control=control)
+    return structs.replace(head if is_continued else renumbered(head, now_microseconds()), control=control)
 
 
 async def _write_ledger(context: IndexerContext, identifier: str, document: msgspec.Struct, **condition: Any) -> None:
@@ -393,4 +389,4 @@ async def _read_entries(context: IndexerContext) -> tuple[dict[str, Any], dict[s
         response = await context.client.get(index=context.connection.control_index, id=_REPLICATIONS_ID)
     except NotFoundError:  # the control index may not exist yet either
         return {}, {"op_type": "create"}
-    return response["_source"], {"if_seq_no": response["_seq_no"], "if_primary_term": response["_primary_term"]}
+    return response["_source"], unchanged(response)

@@ -12,6 +12,7 @@ import orjson
 from elasticsearch import ConflictError, NotFoundError
 
 from indexer.backoff import retry
+from indexer.control import unchanged
 from indexer.documents.companies import ALL_COMPANIES, Companies, Coverage
 from indexer.errors import LockedError, ObjectionError
 from indexer.generations.lifecycle import StoredSeqNos
@@ -78,7 +79,7 @@ class BuildCheckpoint:
 
     context: IndexerContext
     alias: str
-    _version: dict[str, int] = field(default_factory=dict)
+    _version: dict[str, Any] = field(default_factory=dict)
 
     @property
     def _id(self) -> str:
@@ -92,13 +93,13 @@ class BuildCheckpoint:
         except NotFoundError:
             self._version = {}
             return None
-        self._version = _version(response)
+        self._version = unchanged(response)
         return msgspec.convert(response["_source"]["progress"], BuildProgress)
 
     async def write(self, progress: BuildProgress) -> None:
         """Write the progress; raise LockedError if another run has written since."""
         document = {"progress": msgspec.to_builtins(progress)}
-        condition: dict[str, Any] = self._version or {"op_type": "create"}
+        condition = self._version or {"op_type": "create"}
         index = self.context.connection.control_index
         try:
             response = await retry(
@@ -110,19 +111,14 @@ class BuildCheckpoint:
             if msgspec.to_builtins(await self.read()) != document["progress"]:
                 raise LockedError(f"Another run has resumed the build of {self.alias}.") from None
         else:
-            self._version = _version(response)
+            self._version = unchanged(response)
 
     async def clear(self) -> None:
         """Delete the checkpoint of a finished build, unless another run has written it since."""
         client, index = self.context.client.options(ignore_status=(404, 409)), self.context.connection.control_index
-        condition: dict[str, Any] = self._version
-        delete = partial(client.delete, index=index, id=self._id, **condition)
+        delete = partial(client.delete, index=index, id=self._id, **self._version)
         await retry(delete, self.context.settings.retry_seconds)
         self._version = {}
-
-
-def _version(response: Any) -> dict[str, int]:
-    return {"if_seq_no": response["_seq_no"], "if_primary_term": response["_primary_term"]}
 
 
 @dataclass(frozen=True)
