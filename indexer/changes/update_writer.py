@@ -56,31 +56,6 @@ async def _release_nothing() -> None:
     """Release nothing: there is no other resource."""
 
 
-@dataclass(frozen=True)
-class SessionOpening:
-    """Opens a session at once, or awaits `before_wait` and then waits for the lock.
-
-    A run that waits must not hold locks of other resources: the swap of a rebuild holds several, and may wait for them.
-    """
-
-    context: IndexerContext
-    resource: Resource
-    on_wait: Callable[[str], None]
-    before_wait: _BeforeWait
-
-    async def enter(self, stack: AsyncExitStack) -> WriteSession:
-        """Return the open session, which ends with the stack; raise LockedError."""
-        try:
-            return await self._enter(stack, 0.0)
-        except LockedError:
-            await self.before_wait()
-        return await self._enter(stack, self.context.settings.write_wait_seconds)
-
-    async def _enter(self, stack: AsyncExitStack, seconds: float) -> WriteSession:
-        context = replace(self.context, settings=replace(self.context.settings, write_wait_seconds=seconds))
-        return await stack.enter_async_context(open_write_session(context, self.resource, self.on_wait))
-
-
 # Losing the lock this often in a row is not a coincidence.
 _MAX_ATTEMPTS = 3
 # How long a run that requests the lock has to acquire it.
@@ -131,13 +106,28 @@ class UpdateWriter:
 
     async def _open_session(self) -> WriteSession:
         if self._session is None:
-            opening = SessionOpening(self._context, self._resource, self._on_wait, self.before_wait)
-            session = await opening.enter(self._session_stack)
+            session = await self._enter_session()
             _require_declared_fields(session, self._resource)
             self._session = session
         else:
             await self._session.clock.check_if_set()
         return self._session
+
+    async def _enter_session(self) -> WriteSession:
+        """Open a session at once, or await `before_wait` and then wait for the lock; raise LockedError.
+
+        A run that waits must not hold locks of other resources: the swap of a rebuild holds several, and may wait for
+        them.
+        """
+        try:
+            return await self._enter_session_within(0.0)
+        except LockedError:
+            await self.before_wait()
+        return await self._enter_session_within(self._context.settings.write_wait_seconds)
+
+    async def _enter_session_within(self, seconds: float) -> WriteSession:
+        context = replace(self._context, settings=replace(self._context.settings, write_wait_seconds=seconds))
+        return await self._session_stack.enter_async_context(open_write_session(context, self._resource, self._on_wait))
 
     async def release(self) -> None:
         """Release the lock until there is more to write."""

@@ -12,7 +12,6 @@ Before a swap each candidate is brought up to date and stamped. Then all aliases
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 from cluster.control_index import Mark
@@ -101,13 +100,8 @@ class Candidate:
         if not self.progress.others or self.progress.live is None:
             await self.lifecycle.finish(self.index)
         elif self.progress.phase is BuildPhase.PASSED:
-            graft = Graft(self.context, self.job, self.lifecycle, self.checkpoint, self._move_fence, self.sender)
             async with self.recorded_refusal():
-                await graft.run(self.progress, self.progress.live, partial(self.catch_up, self.progress.live))
-
-    async def _move_fence(self, index: str) -> None:
-        """Let only this run write into `index`, and no longer into an earlier one."""
-        await builder_fence(self.context, self.lifecycle.alias, self.lock, index)
+                await Graft(self).run(self.progress.live)
 
     async def conclude(self) -> None:
         """Record the run after the swap, and delete what it leaves behind, if no other run has taken over since."""
@@ -251,73 +245,60 @@ def require_same_schema(job: BuildJob, lifecycle: GenerationLifecycle, present: 
         )
 
 
-@dataclass
+@dataclass(frozen=True)
 class Graft:
-    """The exchange of a candidate that has some companies for a copy of the live generation with their changes.
+    """The exchange of a candidate that has some companies for a copy of the live generation with their changes."""
 
-    `fence` moves the fence of the build to an index; `sender` returns a sender to it, through that fence.
-    """
+    candidate: Candidate
 
-    context: IndexerContext
-    job: BuildJob
-    lifecycle: GenerationLifecycle
-    checkpoint: BuildCheckpoint
-    fence: Callable[[str], Awaitable[None]]
-    sender: Callable[..., Awaitable[BulkSender]]
-
-    async def run(self, progress: BuildProgress, live: str, catch_up: Callable[[], Awaitable[None]]) -> None:
-        """Make the copy, write what differs into it, and make it the candidate. A killed run makes another copy.
-
-        `catch_up` replays the latest updates of the live generation into the candidate.
-        """
-        candidate = progress.candidate
+    async def run(self, live: str) -> None:
+        """Make the copy, write what differs into it, and make it the candidate. A killed run makes another copy."""
+        candidate, progress, lifecycle = self.candidate, self.candidate.progress, self.candidate.lifecycle
+        built = progress.candidate
         if progress.copy is not None:
-            await self.lifecycle.delete_candidate(progress.copy)
-        copy = self.lifecycle.next_name(await self.lifecycle.generations(), candidate)
+            await lifecycle.delete_candidate(progress.copy)
+        copy = lifecycle.next_name(await lifecycle.generations(), built)
         progress.copy = copy
-        await self.checkpoint.write(progress)
-        await self._copy_live(candidate, live, copy, catch_up)
-        await self.fence(copy)
-        sender = await self.sender(index=copy)
-        async for page in scan_rows(self.context, candidate):
-            await self._write_differences(candidate, copy, page, sender)
-        await self.lifecycle.finish(copy, merges=False)
-        progress.candidate, progress.copy, progress.phase = copy, candidate, BuildPhase.GRAFTED
-        self.job.report.generation = copy
-        await self.checkpoint.write(progress)
+        await candidate.checkpoint.write(progress)
+        await self._copy_live(live, copy)
+        # From now on this run writes into the copy only.
+        await builder_fence(candidate.context, lifecycle.alias, candidate.lock, copy)
+        sender = await candidate.sender(index=copy)
+        async for page in scan_rows(candidate.context, built):
+            await self._write_differences(copy, page, sender)
+        await lifecycle.finish(copy, merges=False)
+        progress.candidate, progress.copy, progress.phase = copy, built, BuildPhase.GRAFTED
+        candidate.job.report.generation = copy
+        await candidate.checkpoint.write(progress)
 
-    async def _copy_live(self, candidate: str, live: str, copy: str, catch_up: Callable[[], Awaitable[None]]) -> None:
+    async def _copy_live(self, live: str, copy: str) -> None:
         """Copy the live generation while no update can write; the candidate has every update before."""
-        await catch_up()
-        async with open_write_session(self.context, self.job.resource, self.job.report_wait) as session:
+        candidate, context, job = self.candidate, self.candidate.context, self.candidate.job
+        await candidate.catch_up(live)
+        async with open_write_session(context, job.resource, job.report_wait) as session:
             if session.live != live:
-                raise RefusedError(f"{live} is no longer live: {candidate} was not swapped in.")
-            await catch_up()
-            await copy_live(self.context, self.job.resource, self.lifecycle, live, copy)
-        await self.lifecycle.refresh(candidate)
+                raise RefusedError(f"{live} is no longer live: {candidate.index} was not swapped in.")
+            await candidate.catch_up(live)
+            await copy_live(context, job.resource, candidate.lifecycle, live, copy)
+        await candidate.lifecycle.refresh(candidate.index)
 
-    async def _write_differences(self, candidate: str, copy: str, page: list[IndexRow], sender: BulkSender) -> None:
-        known = await look_up_rows(self.context, copy, [row.id for row in page])
+    async def _write_differences(self, copy: str, page: list[IndexRow], sender: BulkSender) -> None:
+        context, built, covered = self.candidate.context, self.candidate.index, self.candidate.job.companies.coverage
+        known = await look_up_rows(context, copy, [row.id for row in page])
         changed = [row for row in page if _state(row) != _state(known.get(row.id))]
-        differing = [row for row in changed if not self._is_taken(known.get(row.id))]
-        self._report_taken([row.id for row in changed if self._is_taken(known.get(row.id))])
-        documents = await fetch_documents(self.context, candidate, [row.id for row in differing])
-        copies = [copy_write(self.job.resource, document, known.get(document.id)) for document in documents]
+        differing = [row for row in changed if not is_taken(known.get(row.id), covered)]
+        self._report_taken([row.id for row in changed if is_taken(known.get(row.id), covered)])
+        documents = await fetch_documents(context, built, [row.id for row in differing])
+        copies = [copy_write(self.candidate.job.resource, document, known.get(document.id)) for document in documents]
         left = [(known[row.id], row) for row in differing if row.id in known]
-        moves: list[Move] = [(before, row) for before, row in left if self._is_other(before)]
-        await write_all(sender, await rebuild_moves(self.context, moves, copy))
+        moves: list[Move] = [(before, row) for before, row in left if not covered.includes(before.company)]
+        await write_all(sender, await rebuild_moves(context, moves, copy))
         await write_over(sender, copies, known)
-
-    def _is_other(self, row: IndexRow) -> bool:
-        return not self.job.companies.coverage.includes(row.company)
-
-    def _is_taken(self, known: IndexRow | None) -> bool:
-        return is_taken(known, self.job.companies.coverage)
 
     def _report_taken(self, taken: list[str]) -> None:
         if taken:
             names = ", ".join(taken[:_MAX_NAMED])
-            self.job.report.warnings.append(
+            self.candidate.job.report.warnings.append(
                 f"{len(taken):,} records were meanwhile updated for companies that this run does not cover, and stay "
                 f"theirs: {names}"
             )
