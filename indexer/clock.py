@@ -16,6 +16,7 @@ from indexer.settings import IndexerContext
 UNDATED = -1
 _MICROSECONDS = 1_000_000
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROSECOND = dt.timedelta(microseconds=1)
 # Of an `updated_at`: a version must stay below 2**63.
 LAST_MICROSECOND = 2**53 - 1
 # A version is the microseconds of `updated_at` times this, plus bits of the content.
@@ -38,6 +39,21 @@ def now_microseconds() -> int:
     return time.time_ns() // 1_000
 
 
+def epoch_time(microseconds: int) -> dt.datetime:
+    """Return the date-time of microseconds since 1970."""
+    return _EPOCH + microseconds * _MICROSECOND
+
+
+def epoch_microseconds(value: dt.datetime) -> int:
+    """Return a date-time in microseconds since 1970."""
+    return (value - _EPOCH) // _MICROSECOND
+
+
+def epoch_milliseconds(value: dt.datetime) -> int:
+    """Return a date-time in whole milliseconds since 1970."""
+    return (value - _EPOCH) // (1000 * _MICROSECOND)
+
+
 def latest_microseconds(future_seconds: float) -> float:
     """Return the latest time that a source can mean, in microseconds since 1970."""
     return now_microseconds() + future_seconds * _MICROSECONDS
@@ -50,8 +66,7 @@ def version_microseconds(version: int) -> int:
 
 def version_time(version: int) -> str:
     """Return the time of a version, ISO 8601 in UTC to the microsecond."""
-    moment = _EPOCH + dt.timedelta(microseconds=version_microseconds(version))
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return epoch_time(version_microseconds(version)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def first_future_version(future_seconds: float) -> int:

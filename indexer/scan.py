@@ -126,16 +126,6 @@ def _decode_documents(response: bytes) -> tuple[list[StoredDocument], list[Any]]
     return documents, hits[-1].sort if hits else []
 
 
-__all__ = [
-    "IndexRow",
-    "StoredDocument",
-    "copies_of",
-    "fetch_documents",
-    "look_up_rows",
-    "scan_documents",
-    "scan_rows",
-]
-
 Item = TypeVar("Item")
 
 # Sizes are of responses: about 300 bytes per row, about 8 KB per document.

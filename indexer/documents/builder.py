@@ -18,8 +18,8 @@ from typing import Any
 import msgspec
 from xxhash import xxh3_64_intdigest
 
-from indexer.clock import VERSIONS_PER_MICROSECOND, version_microseconds
-from indexer.documents.envelope import epoch_milliseconds, updated_at_microseconds
+from indexer.clock import VERSIONS_PER_MICROSECOND, epoch_milliseconds, version_microseconds
+from indexer.documents.envelope import updated_at_microseconds
 from indexer.documents.normalizer import ExactValues, member_getter
 from indexer.errors import InvalidRecordError
 from indexer.source.lines import RejectedLine, SourceLine
@@ -264,7 +264,7 @@ class MissingValues:
         exact = msgspec.json.decode(exact_values(head) or b"{}")
         values = self._values(SimpleNamespace(record=self._decode(record)), exact)
         for name, value in zip(self._values.names, values, strict=True):
-            if value is not None and b'"%b":' % name.encode() not in head:
+            if value is not None and not _has(head, name):
                 yield b',"%b":%b' % (name.encode(), msgspec.json.encode(value))
 
 
@@ -338,9 +338,6 @@ _CONVERSIONS: dict[Conversion, Callable[[Any, Any], object]] = {
 }
 
 
-_encode_part = msgspec.json.Encoder().encode
-
-
 def content_hash(context: bytes, record: bytes) -> int:
     """Return a signed 64-bit digest, the range of a `long` field."""
     digest: int = xxh3_64_intdigest(record, xxh3_64_intdigest(context))
@@ -410,7 +407,7 @@ class RestrictedHashes:
 
 
 def _hashes(identifier: str, company: str, record: OpenRecord, omissions: Iterable[Collection[str]]) -> Iterator[int]:
-    context = _encode_part([company])
+    context = _encode([company])
     for omitted in omissions:
         content = content_hash(context, record.without(omitted))
         yield content
@@ -443,8 +440,8 @@ class _DocumentOwner(msgspec.Struct):
 def _opened(record: dict[str, Any], members: Collection[str]) -> OpenRecord:
     """Split a stored record at those of the members that it has."""
     names = [name for name in record if name in members]
-    values = [_encode_part(record[name]) for name in names]
-    parts = _encode_part(record | dict.fromkeys(names, _PLACEHOLDER)).split(RECORD_DELIMITER)
+    values = [_encode(record[name]) for name in names]
+    parts = _encode(record | dict.fromkeys(names, _PLACEHOLDER)).split(RECORD_DELIMITER)
     return OpenRecord(names, values, parts)
 
 

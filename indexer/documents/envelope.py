@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
-from indexer.clock import LAST_MICROSECOND, latest_microseconds
+from indexer.clock import LAST_MICROSECOND, epoch_microseconds, latest_microseconds
 from indexer.errors import InvalidRecordError
 from indexer.source.lines import recovered_identifiers
 from mappings import Resource
@@ -33,8 +33,6 @@ _MEMBERS: dict[str, Any] = {
 }
 
 _MAX_NAME_LENGTH = 64  # of an unknown field; comparing a longer one takes too long
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_MICROSECOND = dt.timedelta(microseconds=1)
 
 _ERROR_PATH = re.compile(r"(?P<text>.*?)(?: - at `\$\.?(?P<field>.*)`)?", re.DOTALL)
 # What the strict decoder raises. `EnvelopeDecoder` then decides whether the line is invalid.
@@ -136,25 +134,10 @@ def _pattern_reason(text: str) -> str:
 
 def updated_at_microseconds(envelope: Any) -> int:
     """Return `updated_at` in microseconds since 1970; raise InvalidRecordError outside 1970 to 2255."""
-    microseconds = _epoch_microseconds(envelope.updated_at)
+    microseconds = epoch_microseconds(envelope.updated_at)
     if not 0 <= microseconds <= LAST_MICROSECOND:
         raise InvalidRecordError("updated_at", "must be between the years 1970 and 2255")
     return microseconds
-
-
-def _epoch_microseconds(value: dt.datetime) -> int:
-    """Return a date-time in microseconds since 1970."""
-    return (value - _EPOCH) // _MICROSECOND
-
-
-def epoch_time(microseconds: int) -> dt.datetime:
-    """Return the date-time of microseconds since 1970."""
-    return _EPOCH + microseconds * _MICROSECOND
-
-
-def epoch_milliseconds(value: dt.datetime) -> int:
-    """Return a date-time in whole milliseconds since 1970."""
-    return (value - _EPOCH) // (1000 * _MICROSECOND)
 
 
 _TIMES = ("deactivated_at", "shared_partner_data_updated_at")
@@ -173,7 +156,7 @@ class CredibleTimes:
         latest = latest_microseconds(self._future_seconds)
         for name in self._names:
             time = getattr(envelope, name)
-            if time is not None and _epoch_microseconds(time) > latest:
+            if time is not None and epoch_microseconds(time) > latest:
                 raise InvalidRecordError(name, self._reason(time))
 
     def _reason(self, time: dt.datetime) -> str:

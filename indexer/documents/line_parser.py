@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from indexer.clock import epoch_time
 from indexer.documents.builder import DocumentBuilder, PendingDocument
 from indexer.documents.companies import Companies
 from indexer.documents.envelope import (
     STRICT_DECODE_ERRORS,
     CredibleTimes,
     EnvelopeDecoder,
-    epoch_time,
     identifier_decoder,
     identifiers_of,
     stored_identifiers,

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import orjson
 
 from indexer.drafting.columns import (
+    ENVELOPE,
     IMAGES,
     ColumnValues,
     Confidence,
@@ -262,7 +263,6 @@ _SAMPLED_ROWS = 2_000
 _SAMPLED_BYTES = 1 << 24
 _ROWS_OF_FURTHER_FILES = 50
 _ROW_BYTES = 1 << 20
-_ENVELOPE = ("updated_at", "platform_company_id")
 _NOTE = "# Drafted by `brokerage index map`. Complete what is commented out, then run `brokerage index check`."
 
 
@@ -370,7 +370,7 @@ def _table_lines(table: TableDraft, *, has_company: bool) -> Iterator[str]:
     yield f"files = [{', '.join(map(quoted, table.files))}]"
     yield from (f"{key} = {value}" for key, value in table.format.items())
     yield from _format_lines(table)
-    members = {guess.field: guess for guess in table.guesses if guess.field in _ENVELOPE and guess.is_declared}
+    members = {guess.field: guess for guess in table.guesses if guess.field in ENVELOPE and guess.is_declared}
     updated = members.get("updated_at")
     yield f"updated_at = {updated.draft.text if updated else quoted('on change')}"
     if "platform_company_id" in members and not has_company and table.resource is not COMPANY:
@@ -394,7 +394,7 @@ def _format_lines(table: TableDraft) -> Iterator[str]:
 
 
 def _record_lines(table: TableDraft) -> Iterator[str]:
-    guesses = [guess for guess in table.guesses if guess.field not in {None, *_ENVELOPE}]
+    guesses = [guess for guess in table.guesses if guess.field not in {None, *ENVELOPE}]
     for guess in guesses:
         prefix = "" if guess.is_declared else "# "
         reasons = [guess.draft.note, "guessed by values or similar names" if guess.confidence is Confidence.LOW else ""]

@@ -19,6 +19,7 @@ from zoneinfo import ZoneInfo
 
 from indexer.errors import InvalidRecordError
 from indexer.source.tables.column_map import (
+    PLACEHOLDER,
     CellSource,
     DatedCellSource,
     NumberCellSource,
@@ -157,7 +158,6 @@ def _advice(text: str, thousands: str, currency: Sequence[str]) -> str:
 Number = int | float
 Compute = Callable[[Sequence[int | float]], int | float]
 
-_PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 _MAX_FORMULA_CHARACTERS = 500
 _OPERATORS: dict[type[ast.operator], Callable[[Number, Number], Number]] = {
     ast.Add: operator.add,
@@ -192,7 +192,7 @@ def _compile_formula(text: str) -> Compute:
 
     try:
         compute = _compiled(
-            ast.parse(_PLACEHOLDER.sub(numbered, text[:_MAX_FORMULA_CHARACTERS]).strip(), mode="eval").body, count
+            ast.parse(PLACEHOLDER.sub(numbered, text[:_MAX_FORMULA_CHARACTERS]).strip(), mode="eval").body, count
         )
     except (SyntaxError, RecursionError, MemoryError):
         raise ValueError(f"is not a formula: {_RULE}") from None
@@ -246,7 +246,6 @@ def _call(node: ast.Call, cells: int) -> Compute:
     return lambda values: function(*[argument(values) for argument in arguments])
 
 
-Scalar = str | int | float | bool
 Convert = Callable[[str], object]
 
 _BOOLEANS = {"true": True, "yes": True, "y": True, "1": True, "false": False, "no": False, "n": False, "0": False}

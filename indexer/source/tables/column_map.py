@@ -98,7 +98,8 @@ def texts(value: str | list[str] | None) -> list[str]:
     return [text for text in ([value] if isinstance(value, str) else value or []) if text]
 
 
-_PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
+# Of a column, in a template or a formula.
+PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 _ORIGINS = ("column", "template", "join", "uuid5", "formula")
 
 
@@ -151,12 +152,12 @@ class CellSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         """The names of the columns that are read."""
         if self.column is not None:
             return [self.column]
-        return self.join if self.join is not None else _PLACEHOLDER.findall(self.text)
+        return self.join if self.join is not None else PLACEHOLDER.findall(self.text)
 
     @property
     def literals(self) -> list[str]:
         """The texts before, between and after the columns of a text with placeholders."""
-        return _PLACEHOLDER.split(self.text)[::2]
+        return PLACEHOLDER.split(self.text)[::2]
 
 
 _NO_COLUMN = {

@@ -353,7 +353,7 @@ def _next(reader: Iterator[list[str]]) -> list[str] | csv.Error | None:
 def _row(file: str, number: int, lines: list[str], cells: list[str] | csv.Error, encoding: str) -> CsvRow:
     data = "".join(lines).encode(errors="surrogateescape")
     if isinstance(cells, list):
-        error = None if _is_valid_utf8(data) else f"is not valid {encoding.upper()}"
+        error = None if _is_utf8(data) else f"is not valid {encoding.upper()}"
         return CsvRow(number, data, [cell.strip() for cell in cells], error)
     if len(lines) > 1:
         raise SourceError(
@@ -361,11 +361,3 @@ def _row(file: str, number: int, lines: list[str], cells: list[str] | csv.Error,
         )
     is_oversized = isinstance(cells, _OversizedRowError)
     return CsvRow(number, data, [], str(cells) if is_oversized else f"is not a valid CSV row: {cells}")
-
-
-def _is_valid_utf8(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import difflib
 import string
 from collections import Counter
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from indexer.clock import now_microseconds
+from indexer.clock import epoch_time, now_microseconds
 from indexer.errors import InvalidRecordError, SourceError
 from indexer.source.files import file_identity, modified_microseconds
 from indexer.source.lines import ChangeStream, LineStream, RejectedLine, Source, SourceLine, chained_resources
@@ -34,11 +33,6 @@ from mappings import COMPANY, Resource
 from mappings.fields import Field, FieldKind
 
 _encode = msgspec.json.Encoder().encode
-_EPOCH = dt.datetime.fromtimestamp(0, dt.UTC)
-
-
-def _time(microseconds: int) -> dt.datetime:
-    return _EPOCH + dt.timedelta(microseconds=microseconds)
 
 
 def _note(found: str, key: str, files: list[tuple[str, str]]) -> str:
@@ -57,7 +51,7 @@ class TableSource:
         `max_bytes` is the limit of a row.
         """
         self._opened = now_microseconds()
-        undated = _time(self._opened).isoformat()
+        undated = epoch_time(self._opened).isoformat()
         maps = [column_map for path in paths for column_map in read_column_maps(path)]
         self._tables = [MappedTables(column_map, max_bytes, undated) for column_map in maps]
         self._companies = {map_.company.platform_company_id: map_ for map_ in maps if map_.company is not None}
@@ -136,7 +130,7 @@ class TableSource:
     def _company_lines(self) -> Iterator[SourceLine]:
         """Yield the companies of the column maps; their `updated_at` is the modification time of the map."""
         for number, declaring in enumerate(self._companies.values(), 1):
-            envelope = {"updated_at": _time(modified_microseconds(declaring.path)), "record": declaring.company}
+            envelope = {"updated_at": epoch_time(modified_microseconds(declaring.path)), "record": declaring.company}
             yield SourceLine(declaring.path.name, number, _encode(envelope))
 
 
