@@ -1,1 +1,1 @@
-"""Status, rollback and pruning of generations and tombstones."""
+"""Status and compaction of indices, and pruning of generations and tombstones."""
