@@ -11,7 +11,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes
 SBOM := $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible
 
 # What is repeated with several shards: kills, random faults, two loaders, swaps, orders of updates, moves.
-SHARDED := tests/indexer/faults tests/indexer/indices/test_alias_swaps.py tests/indexer/build/test_swaps_together.py \
+SHARDED := tests/indexer/faults tests/indexer/indices/test_alias_swaps.py tests/indexer/rebuild/test_swaps_together.py \
 	tests/indexer/updates tests/indexer/changes
 
 .PHONY: help install develop demo test lint unit redis promtool chromium podman image image-suite soak reso chaos chaos-machine chaos-shards chaos-soak disasters siege fuzz openapi screenshots bench bench-quick bench-load guard wheels newcomer lock sbom clean

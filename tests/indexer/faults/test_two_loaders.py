@@ -7,11 +7,11 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
 from mappings import TEAM
-from tests.indexer.build.two_companies import Loader, of, stored, teams
 from tests.indexer.conftest import Bench
 from tests.indexer.faults.process_killer import ProcessKiller, killer
 from tests.indexer.faults.test_killed_runs import nothing
 from tests.indexer.faults.two_loaders import ENVIRONMENT, Reader, Shop, blocked, live, moments, reading, served
+from tests.indexer.rebuild.two_companies import Loader, of, stored, teams
 
 Amount = Callable[[int, int], int]
 

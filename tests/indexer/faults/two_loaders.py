@@ -11,9 +11,9 @@ from typing import Any
 import orjson
 
 from mappings import TEAM
-from tests.indexer.build.two_companies import Loader, team
 from tests.indexer.conftest import Bench
 from tests.indexer.faults.process_killer import KillPoint
+from tests.indexer.rebuild.two_companies import Loader, team
 from tests.records import deletion, write
 
 State = Mapping[str, int | None]  # by team: the minute of its state, None for a deleted one

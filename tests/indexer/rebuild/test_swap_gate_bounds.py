@@ -7,10 +7,10 @@ import pytest
 from indexer import IndexerSettings
 from indexer.generations.gates import DocumentSample, count_objections
 from mappings import TEAM
-from tests.indexer.build.test_swap_gate import teams
 from tests.indexer.bulk_writes import bulk_sender, bulk_write, created_index
 from tests.indexer.conftest import Bench
 from tests.indexer.parsed_lines import parse_line
+from tests.indexer.rebuild.test_swap_gate import teams
 from tests.records import envelope
 
 

@@ -10,11 +10,11 @@ from indexer import RunStage
 from indexer.errors import LockedError
 from indexer.generations.lifecycle import GenerationLifecycle
 from mappings import COMPANY, OFFICE, TEAM
-from tests.indexer.build.test_swap_gate import teams
 from tests.indexer.command.test_command import run
 from tests.indexer.conftest import Bench
 from tests.indexer.expected_state import at_stage, run_in_thread
 from tests.indexer.faults.process_killer import KillPoint, killer
+from tests.indexer.rebuild.test_swap_gate import teams
 from tests.records import envelope, write
 
 Amount = Callable[[int, int], int]

@@ -11,8 +11,8 @@ from indexer.generations.lifecycle import GenerationLifecycle
 from indexer.source.opener import FolderSource
 from indexer.verify.verification import DifferenceKind, verify_against_source
 from mappings import COMPANY, LISTING, TEAM
-from tests.indexer.build.two_companies import Loader, company, live_names, of, stored, team, teams
 from tests.indexer.conftest import Bench
+from tests.indexer.rebuild.two_companies import Loader, company, live_names, of, stored, team, teams
 from tests.records import deletion, envelope, write
 
 MANY: dict[str, Any] = {"shrink_limit": 1.0, "growth_limit": 9.0}

@@ -5,8 +5,6 @@ import pytest
 from indexer import RunStage
 from indexer.generations.checkpoint import BuildCheckpoint
 from mappings import TEAM
-from tests.indexer.build.two_companies import Loader, of, stored
-from tests.indexer.build.two_companies import teams as teams_of
 from tests.indexer.conftest import Bench
 from tests.indexer.expected_state import (
     TeamState,
@@ -21,6 +19,8 @@ from tests.indexer.expected_state import (
 )
 from tests.indexer.live_watch import stamps, watch_live
 from tests.indexer.raw_documents import put_document
+from tests.indexer.rebuild.two_companies import Loader, of, stored
+from tests.indexer.rebuild.two_companies import teams as teams_of
 
 OTHER = "north"
 VANISHED, DELETED = "vanished", "deleted"

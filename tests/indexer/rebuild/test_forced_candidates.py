@@ -5,8 +5,8 @@ import pytest
 from indexer import ResourceReport, RunStage
 from indexer.generations.checkpoint import BuildCheckpoint
 from mappings import COMPANY, OFFICE, TEAM
-from tests.indexer.build.test_swap_gate import start, teams
 from tests.indexer.conftest import Bench
+from tests.indexer.rebuild.test_swap_gate import start, teams
 from tests.records import envelope, write
 
 
