@@ -10,7 +10,7 @@ WITHOUT_SETTING = "BROKERAGE_WITHOUT"
 
 # By name: the module with its `CAPABILITY`, which is imported only if it is installed.
 CAPABILITIES = {
-    "changes": "service.feed.capability",
+    "changes": "service.changes.capability",
     "exports": "service.exports.capability",
     "reso": "service.reso.capability",
     "audit": "service.audit.capability",
@@ -31,7 +31,7 @@ def installed_capabilities(without: Sequence[str] = ()) -> tuple[Capability, ...
 
 def require_known_capabilities(names: Sequence[str]) -> frozenset[str]:
     """Return the names, which a space or a comma may separate; raise SettingError for an unknown one."""
-    named = frozenset(" ".join(names).split())
+    named = frozenset(",".join(names).replace(",", " ").split())
     if unknown := sorted(named - CAPABILITIES.keys()):
         raise SettingError(f"{WITHOUT_SETTING}: {unknown[0]!r} is none of: {', '.join(CAPABILITIES)}.")
     return named

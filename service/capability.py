@@ -7,6 +7,7 @@ provided to `Services` by `open` and found there by its type. `service.capabilit
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -19,6 +20,15 @@ from service.services import Services
 from service.settings import ServiceSettings
 from service.telemetry.observation import Tracing
 from service.telemetry.requests import RequestListener
+
+
+class CatalogEntry(NamedTuple):
+    """An API in the catalog of APIs (RFC 9727): its root and description below the root of the API, and its page."""
+
+    path: str
+    description: str
+    media_type: str
+    page: str
 
 
 @dataclass(frozen=True)
@@ -55,4 +65,6 @@ class Capability:
     # Adds to the application on the port of metrics, the second, what it shows of the service, the first.
     operators: Callable[[web.Application, web.Application], None] | None = None
     schemas: str = ""  # the module with its part of the OpenAPI document, imported with it
+    tables: str = ""  # the module with generated parts of its pages, by placeholder, imported with them
+    catalog: CatalogEntry | None = None  # an API of its own in the catalog of APIs
     pages: tuple[str, ...] = field(default=())  # of `/docs`, which are about it alone

@@ -2,11 +2,10 @@
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 
 from cluster.settings import SettingError, setting
-from service.exports.object_store import EXPORTS_SETTING, URL_SECONDS_SETTING, require_store
-from service.exports.parquet_names import ParquetNames
 from service.http.cors import CORS_ORIGINS_SETTING, require_valid_origins
 from service.http.requests import ALLOWED_HOSTS_SETTING, IpNetwork, read_networks, require_host_names
 from service.keys.revocation_list import REVOCATION_LIST_SETTING, require_revocation_list
@@ -17,8 +16,18 @@ from service.limits.redis_url import (
     require_redis_client,
     require_redis_url,
 )
+from service.object_store import EXPORTS_SETTING, URL_SECONDS_SETTING, require_store
 from service.telemetry.logs import LogFormat
 from service.telemetry.requests import AccessLogMode
+
+
+class ParquetNames(StrEnum):
+    """How columns are named, or that there are no such files."""
+
+    UNDERSCORED = "underscored"  # list_price
+    CONTRACT = "contract"  # ListPrice
+    NONE = "none"
+
 
 CONTACT_SETTING = "BROKERAGE_CONTACT"
 

@@ -22,14 +22,13 @@ from brokerage_feed.tables.columns import Spelling
 from cluster.connection import ConnectionSettings
 from cluster.settings import load_settings
 from indexer import IndexerSettings
-from service.exports.object_store import QUICK, is_store_url, open_store
-from service.exports.parquet_names import ParquetNames
 from service.exports.publications import Manifest
+from service.object_store import QUICK, is_store_url, open_store
 from service.publishing.files import open_target
 from service.publishing.publisher import PublishProgress
 from service.publishing.publisher import publish as publish_files
 from service.publishing.target import OpenTables, PublishError, PublishLocked, PublishUnavailable
-from service.settings import ServiceSettings
+from service.settings import ParquetNames, ServiceSettings
 
 _INTERVAL_SECONDS = 5.0
 _WITHOUT_PARQUET = (

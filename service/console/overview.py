@@ -262,7 +262,7 @@ OPERATOR_CONSOLE = web.AppKey("console", OperatorConsole)
 _ASSETS = resources.files("service.console").joinpath("assets")
 _CHART_LIBRARY = resources.files("service.console").joinpath("uplot")
 # Shares the style of the documentation.
-_SITE_ASSETS = resources.files("service.site").joinpath("assets")
+_SITE_ASSETS = resources.files("service").joinpath("site", "assets")
 _FILES: dict[str, tuple[Traversable, str]] = {
     CONSOLE_ROOT: (_ASSETS.joinpath("console.html"), "text/html"),
     f"{CONSOLE_ROOT}/": (_ASSETS.joinpath("console.html"), "text/html"),

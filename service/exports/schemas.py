@@ -1,11 +1,8 @@
 """OpenAPI schemas of published files."""
 
-from typing import Any
-
 from service.exports.publications import MEDIA_TYPES
-from service.feed.schemas import DIGEST, RESOURCE_NAME, TOKEN, object_schema
+from service.feed.schemas import DIGEST, PARAMETERS, RESOURCE_NAME, TOKEN, Schema, object_schema
 from service.feed.schemas import IN_PATH as FEED_IN_PATH
-from service.feed.schemas import PARAMETERS as FEED_PARAMETERS
 from service.http.negotiation import JSON
 from service.openapi.schemas import (
     CACHE_HEADERS,
@@ -19,8 +16,6 @@ from service.openapi.schemas import (
     header_references,
 )
 from service.operation import Operation
-
-Schema = dict[str, Any]
 
 _TEXT: Schema = {"type": "string"}
 _TIME: Schema = _TEXT | {"format": "date-time"}
@@ -116,11 +111,11 @@ def _response(description: str, *headers: str) -> Schema:
     return {"description": description, "headers": header_references(*names)}
 
 
-# The names of resources and the tokens are those of the feed.
-PARAMETERS = FEED_PARAMETERS
 IN_PATH: dict[str, Schema] = FEED_IN_PATH | {
     "file": {
         "description": "The name of a file, as the list of files has it.",
         "schema": IDENTIFIER_SCHEMA,
     },
 }
+
+__all__ = ["IN_PATH", "PARAMETERS", "SCHEMAS", "responses"]  # read by `service.openapi.document`

@@ -12,9 +12,9 @@ from typing import IO
 from aiohttp import web
 
 from service.exports.files import FilePayload, content_headers
-from service.exports.object_store import QUICK, is_store_url, open_store, reason
 from service.exports.publications import LATEST_NAME, Delivery, FoundFile, Publications, StoreUnavailable
 from service.feed.streaming import StreamedResponse
+from service.object_store import QUICK, is_store_url, open_store, reason
 from service.settings import ServiceSettings
 
 

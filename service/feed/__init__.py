@@ -1,1 +1,1 @@
-"""The change feed: changes, snapshots and digests of each resource (decision 12)."""
+"""Records as consumers replicate them: what changes, published files and their tokens share (decision 12)."""

@@ -1,11 +1,8 @@
-"""OpenAPI schemas of changes, snapshots and digests."""
+"""What the OpenAPI schemas of changes and of published files share: tokens, digests, and types of parameters."""
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
-from mappings import LISTING
-from mappings.fields import View
 from service.feed.parameters import (
     FEED_KEY_PATTERN,
     MAX_TOKENS_LENGTH,
@@ -16,44 +13,16 @@ from service.feed.parameters import (
     FeedTokens,
     ResourceList,
 )
-from service.feed.streaming import NDJSON
-from service.http.responses import LINK
-from service.openapi.schemas import (
-    CACHE_HEADERS,
-    COMMON_HEADERS,
-    DEPRECATION_HEADERS,
-    NOT_MODIFIED,
-    RATE_LIMIT_HEADERS,
-    SCHEMA_REFERENCE,
-    header_references,
-)
-from service.operation import Operation
 from service.parameters.types import Parameter
-from service.records.examples import example_record
 
 Schema = dict[str, Any]
 
 _TEXT: Schema = {"type": "string"}
-_COUNT: Schema = {"type": "integer", "minimum": 0}
-_HASH: Schema = {"type": "string", "pattern": "^[0-9a-f]{16}$"}
+HASH: Schema = {"type": "string", "pattern": "^[0-9a-f]{16}$"}
 TOKEN: Schema = _TEXT | {"description": "The position to continue from: send it as since of /changes."}
 # No `enum`: generated clients reject values that a later version adds.
 RESOURCE_NAME: Schema = _TEXT | {"description": f"One of: {', '.join(RESOURCE_NAMES)}."}
-_RECORD: Schema = {
-    "type": "object",
-    "description": "The record in the form of its index, with all optional fields.",
-}
-_IDENTITY: dict[str, Schema] = {
-    "company": _TEXT | {"description": "The key of its company."},
-    "id": _TEXT | {"description": "The identifier of the record."},
-    "sequence": _COUNT
-    | {"description": "The time of its last change in milliseconds since 1970; a later state has a higher one."},
-    "time": _TEXT | {"format": "date-time", "description": "When the service recorded the change."},
-}
-_CONTENT: dict[str, Schema] = {"content": _HASH | {"description": "Its content hash, for digests."}, "record": _RECORD}
-_REASON = _TEXT | {
-    "description": "Why the record leaves the copy: deleted, deactivated, out_of_scope, off_market or withheld."
-}
+DIGEST: Schema = HASH | {"description": "The sum of the hashes of the records, modulo 2**64."}
 
 
 def object_schema(properties: dict[str, Schema], *optional: str, description: str = "") -> Schema:
@@ -61,142 +30,6 @@ def object_schema(properties: dict[str, Schema], *optional: str, description: st
     required = [name for name in properties if name not in optional]
     described = {"description": description} if description else {}
     return {"type": "object", **described, "properties": properties, "required": required}
-
-
-def _reference(name: str) -> Schema:
-    return {"$ref": SCHEMA_REFERENCE.format(name)}
-
-
-DIGEST: Schema = _HASH | {"description": "The sum of the hashes of the records, modulo 2**64."}
-_DIGEST_MEMBERS: dict[str, Schema] = {
-    "count": _COUNT,
-    "digest": DIGEST,
-    "unsettled": _COUNT | {"description": "Documents newer than what is published: compare again later."},
-}
-SCHEMAS: dict[str, Schema] = {
-    "Change": object_schema(
-        {"resource": RESOURCE_NAME, **_IDENTITY, **_CONTENT, "reason": _REASON},
-        "content",
-        "record",
-        "reason",
-        description="A record in its current state, with content and record, or one that leaves the copy, with reason.",
-    ),
-    "ChangesPage": object_schema(
-        {
-            "changes": {"type": "array", "items": _reference("Change")},
-            "next": TOKEN,
-            "at_end": {"type": "boolean", "description": "True if nothing more was published when the page was read."},
-        }
-    ),
-    "SnapshotHead": object_schema(
-        {
-            "resource": RESOURCE_NAME,
-            "token": TOKEN,
-            "as_of": _TEXT | {"format": "date-time"},
-            "count": _COUNT,
-            "schema": _HASH,
-            "after": {"type": ["string", "null"]},
-        }
-    ),
-    "SnapshotLine": object_schema({**_IDENTITY, **_CONTENT}),
-    "SnapshotTail": object_schema(
-        {
-            "count": _COUNT,
-            "digest": _HASH,
-            "last": {"type": ["string", "null"]},
-            "complete": {"type": "boolean", "const": True},
-        },
-        description="The last line; without it the snapshot is incomplete. Count and digest are of this response.",
-    ),
-    "BucketRecord": object_schema({"id": _TEXT, "content": _HASH}),
-    "Bucket": object_schema(
-        {
-            "prefix": _TEXT | {"pattern": "^([0-9a-f]{2}|[0-9a-f]{4})$"},
-            **_DIGEST_MEMBERS,
-            "records": {"type": "array", "items": _reference("BucketRecord")},
-        },
-        "records",
-    ),
-    "Digest": object_schema(
-        {
-            "resource": RESOURCE_NAME,
-            "token": TOKEN,
-            **_DIGEST_MEMBERS,
-            "buckets": {
-                "type": "array",
-                "items": _reference("Bucket"),
-                "description": "The buckets that are not empty.",
-            },
-        }
-    ),
-}
-
-_EXAMPLE_IDENTITY = {
-    "company": "summit-crest",
-    "id": "L1",
-    "sequence": 1795168800123,
-    "time": "2026-11-20T10:00:00.123Z",
-}
-_HEX = "9f86d081884c7d65"
-_LINES = [_reference(name) for name in ("SnapshotHead", "SnapshotLine", "SnapshotTail")]
-_BODIES: dict[str, tuple[str, str, Schema]] = {
-    "/changes": ("What changed.", "application/json", _reference("ChangesPage")),
-    "/snapshot/{resource}": ("One record per line.", NDJSON, {"anyOf": _LINES}),
-    "/digest/{resource}": ("Counts and digests.", "application/json", _reference("Digest")),
-}
-
-
-@cache
-def _examples() -> dict[str, Schema]:
-    return {
-        "ChangesPage": {
-            "changes": [
-                {
-                    "resource": "listings",
-                    **_EXAMPLE_IDENTITY,
-                    "content": _HEX,
-                    "record": example_record(LISTING, View.INDEX, underscored=False),
-                },
-                {"resource": "listings", **_EXAMPLE_IDENTITY, "id": "L2", "reason": "deleted"},
-            ],
-            "next": "lAHECB89h1GiDMTTzmsChaWBBJMACAg",
-            "at_end": True,
-        },
-        "Digest": {
-            "resource": "listings",
-            "token": "lAHECB89h1GiDMTTzmsChaWBBJMACAg",
-            "count": 1,
-            "digest": _HEX,
-            "unsettled": 0,
-            "buckets": [{"prefix": "a3", "count": 1, "digest": _HEX, "unsettled": 0}],
-        },
-    }
-
-
-def responses(operation: Operation) -> dict[str, Schema]:
-    """Return the successful responses of an operation, by status; 304 where there is an ETag."""
-    response = _response(operation.path)
-    unchanged = (
-        {"304": {"description": NOT_MODIFIED, "headers": response["headers"]}} if has_etag(operation.path) else {}
-    )
-    return {"200": response, **unchanged}
-
-
-def _response(path: str) -> Schema:
-    description, content_type, schema = _BODIES[path]
-    name = schema.get("$ref", "").rpartition("/")[2]
-    shown = {"examples": {name: {"value": _examples()[name]}}} if name else {}
-    further = {"/changes": (*CACHE_HEADERS, LINK)}.get(path, CACHE_HEADERS if has_etag(path) else ("Cache-Control",))
-    return {
-        "description": description,
-        "headers": header_references(*COMMON_HEADERS, *DEPRECATION_HEADERS, *RATE_LIMIT_HEADERS, *further),
-        "content": {content_type: {"schema": schema, **shown}},
-    }
-
-
-def has_etag(path: str) -> bool:
-    """Whether the response has an ETag; a stream is sent before its ETag is known."""
-    return _BODIES[path][1] != NDJSON
 
 
 _ONE_NAME = f"({'|'.join(RESOURCE_NAMES)})"

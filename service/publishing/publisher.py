@@ -19,6 +19,7 @@ from cluster.http.reading_node import ReadingNode
 from mappings import RESOURCES
 from mappings.resource import Resource
 from service.app import build_services
+from service.changes.snapshot import stream_snapshot
 from service.errors import ApiError, EngineUnavailable, NotLoaded
 from service.exports.operations import company_view
 from service.exports.publications import (
@@ -32,7 +33,6 @@ from service.exports.publications import (
     manifest_name,
 )
 from service.feed.entries import FeedView, published_mark
-from service.feed.snapshot import stream_snapshot
 from service.health.monitor import HealthMonitor
 from service.publishing.files import PublicationFiles, PublishTarget, ThreadedWriter, changes_since, write_changes
 from service.publishing.target import PublishError, PublishUnavailable, RunLog, UnkeptRunLog, report_target_errors

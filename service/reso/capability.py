@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp.typedefs import Handler
 
-from service.capability import Capability, Surface
+from service.capability import Capability, CatalogEntry, Surface
 from service.reso.event_ledger import EventLedgerReader, Events
 from service.reso.operations import BATCH_PATH, RESO_OPERATIONS, refuse_batch
 from service.reso.protocol import RESO_ERRORS
@@ -25,5 +25,12 @@ def _routes(surface: Surface) -> Mapping[tuple[str, str], Handler]:
 
 
 CAPABILITY = Capability(
-    "reso", operations=RESO_OPERATIONS, errors=RESO_ERRORS, routes=_routes, open=_open, pages=("reso",)
+    "reso",
+    operations=RESO_OPERATIONS,
+    errors=RESO_ERRORS,
+    routes=_routes,
+    open=_open,
+    pages=("reso",),
+    tables="service.reso.tables",
+    catalog=CatalogEntry("/reso", "/reso/$metadata", "application/xml", "reso"),
 )

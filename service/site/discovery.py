@@ -1,17 +1,17 @@
 """How clients find the documentation: `/`, `llms.txt`, `security.txt`, the API catalog."""
 
 import datetime as dt
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from service.capability import Surface
 from service.errors import NotFound
-from service.http.requests import IpNetwork, request_origin
-from service.reso.protocol import RESO_ROOT
+from service.http.requests import request_origin
 from service.settings import CONTACT_SETTING, contact_uri
-from service.site.pages import DOCS_ROOT, PAGE_GROUPS
+from service.site.pages import DOCS_ROOT, Site
 
 API_CATALOG_PATH = "/.well-known/api-catalog"
 SECURITY_PATH = "/.well-known/security.txt"
@@ -29,21 +29,25 @@ _ABOUT = (
 _HEADERS = {"Cache-Control": "public, max-age=300", "Vary": "Host"}
 
 
-def api_catalog(origin: str, api_root: str) -> bytes:
+def api_catalog(origin: str, surface: Surface) -> bytes:
     """Return the link set of the service's APIs (RFC 9727): their descriptions, documentation and status."""
-    documentation = _link(f"{origin}{DOCS_ROOT}", "text/html")
+    root = f"{origin}{surface.root}"
     api = {
-        "anchor": f"{origin}{api_root}",
-        "service-desc": [_link(f"{origin}{api_root}/openapi.json", "application/json")],
-        "service-doc": [documentation],
+        "anchor": root,
+        "service-desc": [_link(f"{root}/openapi.json", "application/json")],
+        "service-doc": [_link(f"{origin}{DOCS_ROOT}", "text/html")],
         "status": [_link(f"{origin}/readyz", "application/json")],
     }
-    reso = {
-        "anchor": f"{origin}{RESO_ROOT}",
-        "service-desc": [_link(f"{origin}{RESO_ROOT}/$metadata", "application/xml")],
-        "service-doc": [_link(f"{origin}{DOCS_ROOT}/reso", "text/html")],
-    }
-    return orjson.dumps({"linkset": [api, reso]}, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    others = [
+        {
+            "anchor": f"{root}{entry.path}",
+            "service-desc": [_link(f"{root}{entry.description}", entry.media_type)],
+            "service-doc": [_link(f"{origin}{DOCS_ROOT}/{entry.page}", "text/html")],
+        }
+        for capability in surface.capabilities
+        if (entry := capability.catalog) is not None
+    ]
+    return orjson.dumps({"linkset": [api, *others]}, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
 def security_txt(origin: str, contact: str, today: dt.date) -> str:
@@ -56,20 +60,21 @@ def security_txt(origin: str, contact: str, today: dt.date) -> str:
     return "\n".join(lines) + "\n"
 
 
-def llms_txt(origin: str, api_root: str) -> str:
+def llms_txt(origin: str, api_root: str, site: Site) -> str:
     """Return what language models should read: the pages of the site as Markdown, and the OpenAPI document."""
     lines = ["# Brokerage API", "", _ABOUT]
-    for group, pages in PAGE_GROUPS.items():
+    for group, pages in site.groups.items():
         lines += ["", f"## {group}", "", *(f"- [{page.title}]({origin}{page.markdown_path})" for page in pages)]
     lines.append(f"- [OpenAPI document]({origin}{api_root}/openapi.json): every operation, parameter and field")
     return "\n".join(lines) + "\n"
 
 
-def discovery_handlers(api_root: str, contact: str, trusted: Sequence[IpNetwork]) -> dict[str, Handler]:
-    """Return the handlers by path; `contact` is empty, a mail address or an https URL."""
+def discovery_handlers(surface: Surface, site: Site) -> dict[str, Handler]:
+    """Return the handlers by path."""
+    contact, trusted = surface.settings.contact, surface.settings.proxies
 
     async def serve_catalog(request: web.Request) -> web.Response:
-        body = api_catalog(request_origin(request, trusted), api_root)
+        body = api_catalog(request_origin(request, trusted), surface)
         link = f'<{API_CATALOG_PATH}>; rel="api-catalog"'
         return web.Response(body=body, headers={**_HEADERS, "Content-Type": _CATALOG_TYPE, "Link": link})
 
@@ -80,7 +85,7 @@ def discovery_handlers(api_root: str, contact: str, trusted: Sequence[IpNetwork]
         return web.Response(text=security_txt(request_origin(request, trusted), contact, today), headers=_HEADERS)
 
     async def serve_llms(request: web.Request) -> web.Response:
-        text = llms_txt(request_origin(request, trusted), api_root)
+        text = llms_txt(request_origin(request, trusted), surface.root, site)
         return web.Response(text=text, content_type="text/markdown", charset="utf-8", headers=_HEADERS)
 
     return {API_CATALOG_PATH: serve_catalog, SECURITY_PATH: serve_security, LLMS_PATH: serve_llms}

@@ -8,8 +8,7 @@ from service.errors import NotFound
 from service.http.negotiation import ContentCoding, negotiate_coding
 from service.http.requests import collapse_slashes
 from service.http.responses import CONTENT_POLICY, PrecompressedBody, precompress
-from service.settings import contact_uri
-from service.site.pages import DOCS_ROOT, PAGE_BY_MARKDOWN_PATH, PAGE_BY_PATH, site_assets
+from service.site.pages import DOCS_ROOT, PAGE_BY_MARKDOWN_PATH, PAGE_BY_PATH, Site, site_assets
 
 SITE_PATHS = (DOCS_ROOT, DOCS_ROOT + "/{name:.*}")
 
@@ -21,9 +20,9 @@ _IMMUTABLE = "public, max-age=31536000, immutable"
 class SiteHandler:
     """Serves pages and assets."""
 
-    def __init__(self, contact: str = "") -> None:
-        """Render nothing yet: most processes never serve a page. `contact` is a mail address or an https URL."""
-        self._contact = contact_uri(contact)
+    def __init__(self, site: Site) -> None:
+        """Render nothing yet: most processes never serve a page."""
+        self._site = site
         self._cache: dict[tuple[str, ContentCoding], PrecompressedBody] = {}
 
     async def respond(self, request: web.Request) -> web.Response:
@@ -32,16 +31,16 @@ class SiteHandler:
         body = self._cache.get(key)
         if body is None:
             # Reading and rendering take milliseconds: do not block the event loop.
-            body = self._cache[key] = await asyncio.to_thread(_render_compressed, *key, self._contact)
+            body = self._cache[key] = await asyncio.to_thread(_render_compressed, *key, self._site)
         return body.respond(request)
 
 
-def _render_compressed(path: str, coding: ContentCoding, contact: str = "") -> PrecompressedBody:
-    body, content_type, headers = _render(path, contact)
+def _render_compressed(path: str, coding: ContentCoding, site: Site) -> PrecompressedBody:
+    body, content_type, headers = render(path, site)
     return precompress(body, coding, {**headers, "Content-Type": f"{content_type}; charset=utf-8"})
 
 
-def _render(path: str, contact: str) -> tuple[bytes, str, dict[str, str]]:
+def render(path: str, site: Site) -> tuple[bytes, str, dict[str, str]]:
     """Return the body of a path, its content type and headers. Paths are looked up, never joined."""
     # Markdown and syntax highlighting take most of the import time of the site.
     from service.site.rendering import (  # noqa: PLC0415
@@ -50,12 +49,12 @@ def _render(path: str, contact: str) -> tuple[bytes, str, dict[str, str]]:
         page_text,
     )
 
-    if (page := PAGE_BY_PATH.get(path)) is not None:
-        return page_html(page, contact), "text/html", {**_PAGE_HEADERS, "Content-Security-Policy": CONTENT_POLICY}
-    if (page := PAGE_BY_MARKDOWN_PATH.get(path)) is not None:
-        return page_text(page).encode(), "text/markdown", _PAGE_HEADERS
+    if site.has(page := PAGE_BY_PATH.get(path)):
+        return page_html(page, site), "text/html", {**_PAGE_HEADERS, "Content-Security-Policy": CONTENT_POLICY}
+    if site.has(page := PAGE_BY_MARKDOWN_PATH.get(path)):
+        return page_text(page, site).encode(), "text/markdown", _PAGE_HEADERS
     if path == SEARCH_INDEX_PATH:
-        return encoded_search_index(), "application/json", _PAGE_HEADERS
+        return encoded_search_index(site), "application/json", _PAGE_HEADERS
     for asset in site_assets().values():
         if asset.path == path:
             return asset.body, asset.content_type, {"Cache-Control": _IMMUTABLE}

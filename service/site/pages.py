@@ -1,10 +1,15 @@
 """The pages of `/docs`, and the handler that serves them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import TypeGuard
 
 import xxhash
+
+from service.capability import Capability, Surface
+from service.settings import contact_uri
 
 DOCS_ROOT = "/docs"
 SITE_FILES = resources.files("service.site")
@@ -70,6 +75,43 @@ PAGE_GROUPS: dict[str, tuple[SitePage, ...]] = {
         SitePage("changelog", "Changelog"),
     ),
 }
+
+
+@dataclass(frozen=True)
+class Site:
+    """The documentation of a deployment: without the pages of capabilities that are not installed.
+
+    `contact` is the URI of the operator's contact. `tables` are modules with generated parts of pages.
+    """
+
+    pages: frozenset[str]  # names
+    tables: tuple[str, ...]
+    contact: str = ""
+
+    @classmethod
+    def of(cls, surface: Surface) -> "Site":
+        """Return the site of what is installed."""
+        return cls.with_capabilities(surface.capabilities, contact_uri(surface.settings.contact))
+
+    @classmethod
+    def with_capabilities(cls, capabilities: Sequence[Capability], contact: str = "") -> "Site":
+        """Return the site with the pages of some capabilities."""
+        own = {name for capability in capabilities for name in capability.pages}
+        pages = {page.name for page in PAGE_BY_PATH.values() if page.name in own or page.name not in OPTIONAL_PAGES}
+        return cls(frozenset(pages), tuple(each.tables for each in capabilities if each.tables), contact)
+
+    @property
+    def groups(self) -> dict[str, tuple[SitePage, ...]]:
+        """The pages by group."""
+        return {name: tuple(page for page in pages if page.name in self.pages) for name, pages in PAGE_GROUPS.items()}
+
+    def has(self, page: SitePage | None) -> TypeGuard[SitePage]:
+        """Return whether a page is there."""
+        return page is not None and page.name in self.pages
+
+
+# Pages about one capability, which are not there without it (`Capability.pages`).
+OPTIONAL_PAGES = frozenset({"changes", "copy", "everything", "reso", "geojson", "move"})
 PAGE_BY_PATH: dict[str, SitePage] = {page.path: page for pages in PAGE_GROUPS.values() for page in pages}
 PAGE_BY_MARKDOWN_PATH: dict[str, SitePage] = {page.markdown_path: page for page in PAGE_BY_PATH.values()}
 

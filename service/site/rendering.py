@@ -5,7 +5,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
 from html import escape
+from importlib import import_module
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from string import Template
 
@@ -16,15 +18,14 @@ from service.site.pages import (
     FIELDS_PAGE,
     MAP_PAGE,
     PAGE_BY_PATH,
-    PAGE_GROUPS,
     REFERENCE_PAGE,
     SITE_FILES,
     WIDE_PAGES,
+    Site,
     SitePage,
     site_assets,
 )
 from service.site.tables import (
-    entity_set_tables,
     field_anchor,
     field_entries,
     field_group_table,
@@ -69,16 +70,16 @@ GENERATED_SECTIONS: dict[str, Callable[[], str]] = {
     "<!-- field groups -->": field_group_table,
     "<!-- problems -->": problem_table,
     "<!-- changes -->": api_changelog,
-    "<!-- entity sets -->": entity_set_tables,
     "<!-- operations -->": operations,
     "<!-- parameters -->": parameters,
 }
 
 
-def page_text(page: SitePage) -> str:
+def page_text(page: SitePage, site: Site) -> str:
     """Return the text of a page, complete."""
     text = page.text
-    for placeholder, generate in GENERATED_SECTIONS.items():
+    own = [import_module(module).TABLES for module in site.tables]
+    for placeholder, generate in chain(GENERATED_SECTIONS.items(), *(tables.items() for tables in own)):
         if placeholder in text:
             text = text.replace(placeholder, generate())
     return text
@@ -89,24 +90,24 @@ _MAX_CONTENTS = 24
 _CONTENTS_BUTTON = '<button class="contents-button" popovertarget="page-contents">On this page</button>'
 
 
-def page_html(page: SitePage, contact: str = "") -> bytes:
-    """Return the encoded HTML of a page; `contact` is the URI of the operator's contact."""
-    rendered = render_markdown(page_text(page))
+def page_html(page: SitePage, site: Site) -> bytes:
+    """Return the encoded HTML of a page."""
+    rendered = render_markdown(page_text(page, site))
     contents = "" if page in WIDE_PAGES else _contents(rendered.sections)
     return (
         _template()
         .substitute(
             title=escape(rendered.title),
             version=version("brokerage-server"),
-            navigation=_navigation(page),
+            navigation=_navigation(page, site),
             contents=contents,
             contents_button=_CONTENTS_BUTTON if contents else "",
             body=rendered.html,
-            turning=_previous_next_links(page),
+            turning=_previous_next_links(page, site),
             head=_PAGE_HEADS[page].substitute(_asset_urls()) if page in _PAGE_HEADS else "",
             wide="wide" if page in WIDE_PAGES else "",
             markdown=page.markdown_path,
-            contact=f' · <a href="{escape(contact)}">Contact</a>' if contact else "",
+            contact=f' · <a href="{escape(site.contact)}">Contact</a>' if site.contact else "",
             **_asset_urls(),
         )
         .encode()
@@ -136,12 +137,12 @@ _FIELDS_HEAD = Template('<script src="$fields_js" type="module"></script>')
 _PAGE_HEADS = {REFERENCE_PAGE: _REFERENCE_HEAD, MAP_PAGE: _MAP_HEAD, FIELDS_PAGE: _FIELDS_HEAD}
 
 
-def _navigation(current: SitePage) -> str:
+def _navigation(current: SitePage, site: Site) -> str:
     return "".join(
         f'<p class="group" id="nav-{slug(group)}">{group}</p><ul aria-labelledby="nav-{slug(group)}">'
         + "".join(f"<li>{_link(page, page.title, is_current=page is current)}</li>" for page in pages)
         + "</ul>"
-        for group, pages in PAGE_GROUPS.items()
+        for group, pages in site.groups.items()
     )
 
 
@@ -168,9 +169,9 @@ def _contents(sections: tuple[PageSection, ...]) -> str:
     )
 
 
-def _previous_next_links(page: SitePage) -> str:
+def _previous_next_links(page: SitePage, site: Site) -> str:
     """Return links to the previous and the next page."""
-    pages = list(PAGE_BY_PATH.values())
+    pages = [each for each in PAGE_BY_PATH.values() if site.has(each)]
     at = pages.index(page)
     before = _link(pages[at - 1], f"← {pages[at - 1].title}", relation="prev") if at else "<span></span>"
     after = _link(pages[at + 1], f"{pages[at + 1].title} →", relation="next") if at + 1 < len(pages) else ""
@@ -188,14 +189,14 @@ class SearchEntry:
 
 
 @cache
-def encoded_search_index() -> bytes:
+def encoded_search_index(site: Site) -> bytes:
     """Return the entries as a JSON array."""
-    return orjson.dumps([asdict(entry) for entry in (*_sections(), *_fields())])
+    return orjson.dumps([asdict(entry) for entry in (*_sections(site), *_fields())])
 
 
-def _sections() -> Iterator[SearchEntry]:
-    for page in PAGE_BY_PATH.values():
-        for section in render_markdown(page_text(page)).sections:
+def _sections(site: Site) -> Iterator[SearchEntry]:
+    for page in filter(site.has, PAGE_BY_PATH.values()):
+        for section in render_markdown(page_text(page, site)).sections:
             # Fields are entries of their own.
             text = "" if page is FIELDS_PAGE else section.text
             anchor = f"#{section.anchor}" if section.level > 1 else ""

@@ -11,8 +11,6 @@ from service.errors import ApiError
 from service.operation import Operation
 from service.parameters.types import Choice, Parameter
 from service.records.examples import example_record
-from service.reso.sets.declarations import ENTITY_SETS
-from service.reso.sets.entity_set import EntityProperty, EntitySet
 from service.resources import OPERATIONS
 from service.resources.responses import Envelope, response_of
 
@@ -214,31 +212,3 @@ def _error_classes(kind: type[ApiError]) -> Iterator[type[ApiError]]:
     yield kind
     for subclass in kind.__subclasses__():
         yield from _error_classes(subclass)
-
-
-def entity_set_tables() -> str:
-    """Return a section for each entity set."""
-    return "\n\n".join("\n".join(_entity_set_section(entity_set)) for entity_set in ENTITY_SETS.values())
-
-
-def _entity_set_section(entity_set: EntitySet) -> Iterator[str]:
-    yield f"### {entity_set.name}"
-    yield ""
-    yield entity_set.origin
-    yield ""
-    yield "| Property | Type | Source | Use |"
-    yield "|---|---|---|---|"
-    for declared in entity_set.properties.values():
-        edm_type = declared.edm.removeprefix("Edm.")
-        yield f"| `{declared.name}` | {edm_type} | {_sources(declared)} | {_uses(entity_set, declared)} |"
-
-
-def _sources(declared: EntityProperty) -> str:
-    return ", ".join(
-        f"`{name}`" for name in dict.fromkeys(column.source_member for column in declared.columns.values())
-    )
-
-
-def _uses(entity_set: EntitySet, declared: EntityProperty) -> str:
-    uses = {"key": declared.is_key, "filter": declared.is_filterable, "order": declared.name in entity_set.sortable}
-    return ", ".join(use for use, holds in uses.items() if holds)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from service.changes.capability import CAPABILITY as CHANGES
 from service.errors import MAX_FAULTS
 from service.exports.operations import EXPORT_OPERATIONS
-from service.feed.capability import CAPABILITY as CHANGES
 from service.openapi.schemas import response_bodies
 from service.reso.operations import BATCH_PATH, RESO_OPERATIONS
 from service.resources import OPERATIONS

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-import service.feed.snapshot
+import service.changes.snapshot
 from cluster.zstd import zstd
 from mappings import COMPANY, LISTING, OFFICE
 from mappings.display import DisplayLicence
@@ -76,7 +76,7 @@ class Exports:
 @pytest.fixture
 async def exports(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Exports]:
     """Listings and offices of the companies a and b, one of them deactivated; two records a page."""
-    monkeypatch.setattr(service.feed.snapshot, "PAGE_SIZE", 2)
+    monkeypatch.setattr(service.changes.snapshot, "PAGE_SIZE", 2)
     lines = [listing(f"L{at}", "ab"[at % 2], price=at) for at in range(10)]
     offices = [office("O1", "a"), office("O2", "b"), office("O3", "a", 1, deactivated=True)]
     summary = await bench.build({COMPANY: [company(key) for key in "abc"], LISTING: lines, OFFICE: offices})

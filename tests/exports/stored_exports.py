@@ -7,7 +7,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from service.app import SERVICES, create_app
-from service.exports.object_store import QUICK, ObjectStore, open_store
+from service.object_store import QUICK, ObjectStore, open_store
 from service.publishing.publisher import publish
 from service.publishing.store_target import TargetStore
 from service.services import Services

@@ -15,9 +15,9 @@ from brokerage.doctor.exports_check import exports_finding
 from brokerage_feed.files.file_updater import FileUpdater
 from cluster.settings import SettingError
 from service.audit.reads import WrittenAudit
-from service.exports.object_store import Patience
 from service.health.checks import FindingState
 from service.limits.admission import RequestKind
+from service.object_store import Patience
 from service.settings import ServiceSettings
 from tests.consumer.conftest import open_pull
 from tests.exports.stored_exports import PLACE, Stored, store_endpoint, stored
@@ -187,7 +187,7 @@ def test_a_url_that_cannot_be_used_is_refused(place: str, says: str) -> None:
 
 def test_without_its_package_a_store_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the extra that has it."""
-    monkeypatch.setattr("service.exports.object_store.find_spec", lambda _: None)
+    monkeypatch.setattr("service.object_store.find_spec", lambda _: None)
     with pytest.raises(SettingError, match=r"brokerage-server\[object-store\]"):
         ServiceSettings(exports=PLACE)
     with pytest.raises(SettingError, match="BROKERAGE_EXPORTS_URL_SECONDS is 0"):

@@ -10,8 +10,8 @@ import zstandard
 
 import service.publishing.files
 from mappings import LISTING, RESOURCES
+from service.changes.snapshot import PointInTime
 from service.errors import EngineUnavailable
-from service.feed.snapshot import PointInTime
 from service.publishing.files import PublicationFiles
 from service.publishing.target import FolderRunLog, PublishError, PublishLocked, PublishUnavailable, TargetFolder
 from tests.exports.conftest import Exports

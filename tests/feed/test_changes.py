@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from yarl import URL
 
-import service.feed.changes as changes_page
+import service.changes.changes as changes_page
 from indexer.maintenance.pruning import prune
 from indexer.rollback import rollback
 from mappings import COMPANY, LISTING, OFFICE

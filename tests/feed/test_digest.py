@@ -5,7 +5,7 @@ from collections import defaultdict
 
 import pytest
 
-import service.feed.digest
+import service.changes.digest
 from mappings import COMPANY, LISTING
 from tests.feed.feed_client import ConsumerCopy, FeedClient, StoredRecord, company, listing
 
@@ -83,7 +83,7 @@ async def test_a_rebuild_of_the_same_and_a_move_there_and_back_change_no_digest(
 async def test_more_records_than_one_response_holds_are_requested_in_parts(
     feed: FeedClient, copy: ConsumerCopy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service.feed.digest, "MAX_RECORDS", 3)
+    monkeypatch.setattr(service.changes.digest, "MAX_RECORDS", 3)
     names = {hashlib.sha256(name.encode()).hexdigest()[:4] for name in list(copy.records)[:4]}
     status, body = await feed.get("digest/listings", prefixes=",".join(names))
     assert (status, b"fewer" in body) == (400, True)

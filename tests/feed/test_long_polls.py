@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from mappings import LISTING, OFFICE
 from service.app import SERVICES, create_app
-from service.feed.change_notifier import ChangeNotifier
+from service.changes.sharing import ChangeNotifier
 from service.limits.admission import RequestKind
 from service.services import Services
 from tests.feed.conftest import SETTINGS

@@ -5,8 +5,8 @@ from typing import cast
 
 import pytest
 
+from service.changes.snapshot import PointInTime, open_point_in_time
 from service.errors import EngineUnavailable
-from service.feed.snapshot import PointInTime, open_point_in_time
 from service.search.engine import SearchEngine
 
 

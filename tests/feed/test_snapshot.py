@@ -9,11 +9,11 @@ import orjson
 import pytest
 import zstandard
 
-import service.feed.snapshot
+import service.changes.snapshot
 from mappings import LISTING, OFFICE
 from service.app import SERVICES
+from service.changes.snapshot import PointInTime, open_point_in_time
 from service.errors import EngineUnavailable
-from service.feed.snapshot import PointInTime, open_point_in_time
 from service.limits.admission import AdmissionLane, RequestKind
 from service.scope import Scope
 from service.search.query import Selection
@@ -24,7 +24,7 @@ from tests.waiting import until
 @pytest.fixture
 def two_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let pages be small, so that there are several."""
-    monkeypatch.setattr(service.feed.snapshot, "PAGE_SIZE", 2)
+    monkeypatch.setattr(service.changes.snapshot, "PAGE_SIZE", 2)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
@@ -32,7 +32,7 @@ def two_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_every_record_of_the_scope_comes_once_in_order(
     unchanged: FeedClient, monkeypatch: pytest.MonkeyPatch, key: str, names: str, size: int
 ) -> None:
-    monkeypatch.setattr(service.feed.snapshot, "PAGE_SIZE", size)
+    monkeypatch.setattr(service.changes.snapshot, "PAGE_SIZE", size)
     head, *lines, tail = await unchanged.snapshot("listings", key)
     assert [each["id"] for each in lines] == [f"L{name}" for name in names]
     assert (head["resource"], head["count"], head["after"]) == ("listings", len(lines), None)
@@ -250,7 +250,7 @@ async def test_a_snapshot_that_is_never_sent_holds_no_slot(feed: FeedClient, mon
 async def test_a_point_in_time_stays_open_while_nothing_is_searched(
     unchanged: FeedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.feed.snapshot._RENEWAL_SECONDS", 0.01)
+    monkeypatch.setattr("service.changes.snapshot._RENEWAL_SECONDS", 0.01)
     search, answers = PointInTime._search, list[bytes]()
 
     async def noted(point: PointInTime, body: Any) -> bytes:

@@ -17,8 +17,8 @@ from cluster.connection import ConnectionSettings
 from cluster.settings import SettingError
 from service import errors
 from service.app import create_app
+from service.changes.capability import CAPABILITY as CHANGES
 from service.exports.operations import EXPORT_OPERATIONS
-from service.feed.capability import CAPABILITY as CHANGES
 from service.openapi.document import create_document_handler, document, encoded_document
 from service.openapi.schemas import extract_titled_schemas, response_bodies
 from service.operation import Operation

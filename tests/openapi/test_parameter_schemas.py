@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from marshmallow import Schema
 
 from mappings import RESOURCES
+from service.changes.capability import CAPABILITY as CHANGES
+from service.changes.schemas import PARAMETERS
 from service.errors import InvalidRequest
 from service.exports.operations import EXPORT_OPERATIONS
-from service.feed import schemas as feed_schemas
-from service.feed.capability import CAPABILITY as CHANGES
 from service.openapi.document import ParameterPlugin
 from service.operation import Operation
 from service.parameters.parser import parse_query
@@ -153,7 +153,7 @@ def test_a_parameter_of_an_unknown_kind_is_not_left_undescribed() -> None:
         """Not in the table."""
 
     with pytest.raises(KeyError, match="Colour"):
-        APISpec("", "", "3.1.0", plugins=[ParameterPlugin(feed_schemas.PARAMETERS)]).path(
+        APISpec("", "", "3.1.0", plugins=[ParameterPlugin(PARAMETERS)]).path(
             "/", operations={"get": {"parameters": [_in_query(Colour)]}}
         )
 

@@ -5,8 +5,11 @@ from collections.abc import Sequence
 from functools import cache
 from html.parser import HTMLParser
 
-from service.http.negotiation import ContentCoding
-from service.site.handler import _render_compressed
+from service.capabilities import installed_capabilities
+from service.site.handler import render
+from service.site.pages import Site
+
+SITE = Site.with_capabilities(installed_capabilities())
 
 _EMPTY = {"meta", "link", "img", "br", "hr", "input"}
 
@@ -56,4 +59,4 @@ def parse_page(path: str) -> ParsedPage:
 
 def page_html(path: str) -> str:
     """Return the HTML under a path of the site."""
-    return _render_compressed(path, ContentCoding.IDENTITY).body.decode()
+    return render(path, SITE)[0].decode()

@@ -12,7 +12,7 @@ from service.site.markdown import ADDRESS, KEY, javascript_example, parse_curl, 
 from service.site.pages import PAGE_BY_PATH
 from service.site.rendering import page_text
 from tests.site.conftest import RunningService
-from tests.site.page_parser import page_html
+from tests.site.page_parser import SITE, page_html
 
 _KEY_HEADER = '-H "x-api-key: $KEY"'
 # As installed for the tests of clients.
@@ -20,7 +20,7 @@ _NODE = Path(sys.executable).parent / "node"
 
 
 def _commands() -> list[str]:
-    texts = [page_text(page) for page in PAGE_BY_PATH.values()]
+    texts = [page_text(page, SITE) for page in PAGE_BY_PATH.values()]
     return [code for text in texts for code in re.findall(r"(?ms)^```(?:bash|sh)[^\n]*\n(curl .*?)^```$", text)]
 
 

@@ -6,7 +6,7 @@ import pytest
 from service.site.pages import PAGE_BY_MARKDOWN_PATH, PAGE_BY_PATH, site_assets
 from service.site.rendering import encoded_search_index
 from service.site.tables import field_anchor, field_entries, problem_codes
-from tests.site.page_parser import parse_page
+from tests.site.page_parser import SITE, parse_page
 
 _OUTSIDE_THE_SITE = {"/v1/openapi.json"}
 paths = pytest.mark.parametrize("path", PAGE_BY_PATH)
@@ -51,7 +51,7 @@ def test_pages_load_scripts_of_their_own_only() -> None:
 
 
 def test_a_search_leads_to_what_there_is_and_knows_every_heading_and_field() -> None:
-    entries = orjson.loads(encoded_search_index())
+    entries = orjson.loads(encoded_search_index(SITE))
     anchors = {path: {*parse_page(path).ids} for path in PAGE_BY_PATH}
     targets = [entry["url"].partition("#") for entry in entries]
     assert [(path, anchor) for path, _, anchor in targets if anchor and anchor not in anchors[path]] == []

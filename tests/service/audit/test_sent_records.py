@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from service.audit.reads import ABSENT, EVENT, LIVE
+from service.changes.capability import CAPABILITY as CHANGES
 from service.exports.operations import EXPORT_OPERATIONS
-from service.feed.capability import CAPABILITY as CHANGES
 from service.reso.operations import RESO_OPERATIONS
 from service.resources import OPERATIONS
 from tests.feed.feed_client import deleted_listing, listing

@@ -11,10 +11,9 @@ from aiohttp import web
 from cluster.control_index import Mark
 from mappings import RESOURCES
 from mappings.resource import Resource
+from service.changes.sharing import ChangeNotifier, ChangesPage, SharedPages
 from service.errors import InvalidRequest
 from service.feed import token
-from service.feed.change_notifier import ChangeNotifier
-from service.feed.encoded_page import ChangesPage
 from service.feed.entries import FeedView, Hit, decode_hits, header_identifier, published_mark
 from service.feed.parameters import FeedFilters, FeedTokens, ResourceList
 from service.feed.streaming import encode_records, encode_removal
@@ -26,7 +25,6 @@ from service.parameters.groups import MAX_PAGE_SIZE
 from service.parameters.types import WholeNumber
 from service.request_context import RequestContext
 from service.search.query import scope_clauses
-from service.search.shared_pages import SharedPages
 from service.telemetry.observation import CURRENT_OBSERVATION, Layer
 
 # The marks that a page is read up to, of the resources that have one.

@@ -1,12 +1,84 @@
-"""Long polling for published changes: marks are read twice a second while requests wait, once for all of them."""
+"""What requests for changes share: pages that many ask for at the same time, and one poll of the marks.
+
+Marks are read twice a second while requests wait, once for all of them.
+"""
 
 import asyncio
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Hashable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from math import inf
+from typing import Any, Generic, Protocol, TypeVar
 
 from cluster.control_index import Mark
 from mappings.resource import Resource
 from service.feed.token import FeedPosition, FeedPositions
 from service.search.cached_value import CachedValue
+from service.search.sharing import SingleFlight
+from service.telemetry.counters import SHARED_SEARCHES
+
+# Of the objects of a page.
+_OVERHEAD_BYTES = 2048
+
+
+@dataclass
+class ChangesPage:
+    """The encoded changes of one page, and the positions after them; requests share it, so none may change it."""
+
+    positions: FeedPositions
+    entries: list[bytes] = field(default_factory=list)
+    at_end: bool = True
+
+    @property
+    def memory_bytes(self) -> int:
+        """About how much memory the page takes."""
+        return _OVERHEAD_BYTES + sum(map(len, self.entries))
+
+
+# A herd of readers asks for a few different pages. Each is kept until it is the least recently used one.
+_MAX_BYTES = 16 * 1024**2
+
+
+class SharedPage(Protocol):
+    """A page that several requests may use, and none may change."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """About how much memory it takes."""
+
+
+Page = TypeVar("Page", bound=SharedPage)
+
+
+class SharedPages(Generic[Page]):
+    """Pages by everything that determines them, which includes the state of the index: an entry is never stale."""
+
+    def __init__(self, max_bytes: int = _MAX_BYTES) -> None:
+        """Start empty; keep at most `max_bytes`, and no page of more than half as many."""
+        self._max_bytes = max_bytes
+        self._pages: OrderedDict[Hashable, Page] = OrderedDict()
+        self._reading: SingleFlight[Page] = SingleFlight(SHARED_SEARCHES.inc, inf)
+        self.kept_bytes = 0
+
+    async def get(self, key: Hashable, read: Callable[[], Coroutine[Any, Any, Page]]) -> Page:
+        """Return the page with this key, which is read at most once at a time; raise what `read` raises."""
+        if (page := self._pages.get(key)) is None:
+            return await self._reading.run(key, partial(self._read, key, read))
+        SHARED_SEARCHES.inc()
+        self._pages.move_to_end(key)
+        return page
+
+    async def _read(self, key: Hashable, read: Callable[[], Coroutine[Any, Any, Page]]) -> Page:
+        page = await read()
+        if key not in self._pages and page.memory_bytes <= self._max_bytes // 2:
+            self._pages[key] = page
+            self.kept_bytes += page.memory_bytes
+        while self.kept_bytes > self._max_bytes:
+            _, oldest = self._pages.popitem(last=False)
+            self.kept_bytes -= oldest.memory_bytes
+        return page
+
 
 # The positions of requests that can be compared with the marks together.
 _SleepersKey = tuple[tuple[Resource, FeedPosition], ...]

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from service.capability import Capability
-from service.feed.change_notifier import ChangeNotifier
-from service.feed.changes import CHANGES_OPERATIONS, ChangesPages
-from service.feed.digest import DIGEST_OPERATIONS
-from service.feed.snapshot import SNAPSHOT_OPERATIONS
+from service.changes.changes import CHANGES_OPERATIONS, ChangesPages
+from service.changes.digest import DIGEST_OPERATIONS
+from service.changes.sharing import ChangeNotifier
+from service.changes.snapshot import SNAPSHOT_OPERATIONS
 from service.services import Services
 
 
@@ -26,6 +26,6 @@ CAPABILITY = Capability(
     "changes",
     operations=(*CHANGES_OPERATIONS, *SNAPSHOT_OPERATIONS, *DIGEST_OPERATIONS),
     open=_open,
-    schemas="service.feed.schemas",
+    schemas="service.changes.schemas",
     pages=("changes", "copy"),
 )

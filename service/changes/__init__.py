@@ -1,0 +1,1 @@
+"""Changes, snapshots and digests: how consumers keep copies (decision 12)."""
