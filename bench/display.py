@@ -29,7 +29,7 @@ from cluster.connection import ConnectionSettings, connect
 from embedded import EmbeddedCluster, NodeOptions
 from indexer import IndexerContext, IndexerSettings, open_source, reindex, update
 from mappings import COMPANY, LISTING, SOLD_LISTING
-from mappings.display import ADDRESS_SWITCH, LISTING_SWITCH, DisplayLicence
+from mappings.visibility import ADDRESS_SWITCH, LISTING_SWITCH, DisplayLicence
 from sample import write_source
 from service.keys.store import KeyGrant, KeyStore
 

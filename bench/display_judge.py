@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import orjson
 
-from mappings.display import ADDRESS_MEMBERS, ADDRESS_SWITCH, LISTING_SWITCH
+from mappings.visibility import ADDRESS_MEMBERS, ADDRESS_SWITCH, LISTING_SWITCH
 
 Record = dict[str, Any]
 

@@ -33,7 +33,7 @@ from indexer.documents import companies
 from indexer.documents.line_parser import ChunkReader, LineParser
 from indexer.source.opener import FolderSource
 from mappings import COMPANY, LISTING
-from mappings.index_body import index_body
+from mappings.indices import index_body
 from sample import write_source
 
 _TIMEOUT_SECONDS = 600.0

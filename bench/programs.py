@@ -12,7 +12,7 @@ from pathlib import Path
 import aiohttp
 
 from bench.arms import MOST_CLIENTS
-from embedded.ports import free_ports
+from embedded.node_options import free_ports
 
 COMMAND = Path(sys.executable).with_name("brokerage")
 _START_SECONDS = 60

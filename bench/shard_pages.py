@@ -22,7 +22,7 @@ from cluster.connection import ConnectionSettings, connect
 from embedded import EmbeddedCluster, NodeOptions
 from indexer import IndexerContext, IndexerSettings, open_source, reindex
 from mappings import COMPANY, LISTING, SOLD_LISTING
-from mappings.shards.ranges import read_ranges
+from mappings.shards import read_ranges
 from mappings.stored_document import identifier_from_feed_key
 from sample import write_source
 from service.app import create_app

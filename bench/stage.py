@@ -10,7 +10,7 @@ from bench.measure import ENGINE
 from bench.options import Node, Options
 from bench.tap import tapped
 from bench.templates import Templates, overhear
-from embedded.ports import free_ports
+from embedded.node_options import free_ports
 
 
 @dataclass(frozen=True)

@@ -5,20 +5,19 @@ from importlib.metadata import version
 
 import rich_click as click
 
-from brokerage.help_epilogs import epilog
-from brokerage.lazy_group import LazyGroup
+from brokerage.help import LazyGroup, epilog
 
 _COMMANDS = {
     "demo": ("brokerage.demo:demo", "Serve sample data from an embedded Elasticsearch until Ctrl-C."),
     "serve": ("brokerage.serve:serve", "Serve the API until Ctrl-C."),
     "node": ("brokerage.node:node", "Run a real Elasticsearch on this machine, for demos and tests."),
     "sample": ("brokerage.sample:sample", "Write sample data to DIR, ready to be indexed."),
-    "index": ("brokerage.index.index_command:index", "Build and maintain the indices that the service reads."),
-    "keys": ("brokerage.keys.keys_command:keys", "Create, list, rotate and revoke API keys."),
-    "audit": ("brokerage.audit.audit_command:audit", "Show which keys were sent a record."),
+    "index": ("brokerage.index:index", "Build and maintain the indices that the service reads."),
+    "keys": ("brokerage.keys:keys", "Create, list, rotate and revoke API keys."),
+    "audit": ("brokerage.audit:audit", "Show which keys were sent a record."),
     "pull": ("brokerage.pull:pull", "Copy the data that an API key can read to DIR."),
     "settings": ("brokerage.settings:settings", "List all settings, with secrets masked."),
-    "doctor": ("brokerage.doctor.doctor_command:doctor", "Check settings, Redis, Elasticsearch, indices and keys."),
+    "doctor": ("brokerage.doctor.command:doctor", "Check settings, Redis, Elasticsearch, indices and keys."),
     "openapi": ("brokerage.openapi:openapi", "Print the OpenAPI document that `/v1/openapi.json` serves."),
     "completion": ("brokerage.completion:completion", "Print the completion script for a shell."),
 }

@@ -7,7 +7,7 @@ from a cluster, since an unreachable one would block the prompt. So key ids are 
 import rich_click as click
 from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete
 
-from brokerage.help_epilogs import epilog
+from brokerage.help import epilog
 
 _PROGRAM, _VARIABLE = "brokerage", "_BROKERAGE_COMPLETE"
 _SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}

@@ -13,10 +13,10 @@ import rich_click as click
 from rich.progress import BarColumn, DownloadColumn, TaskID, TextColumn, TransferSpeedColumn
 from rich.progress import Progress as Bars
 
-from brokerage.exit_codes import exit_on_error
-from brokerage.help_epilogs import epilog
+from brokerage.command_runs import exit_on_error
+from brokerage.help import epilog
 from brokerage.output import echo
-from cluster.safe_console import SafeConsole
+from cluster.terminal import SafeConsole
 from embedded import DataFolderError, EmbeddedCluster, EmbeddedNodeError, NodeOptions, NodeProcess, StartProgress
 
 DEFAULT_PORT: Final = 9200

@@ -4,7 +4,7 @@ import sys
 
 import rich_click as click
 
-from brokerage.help_epilogs import epilog
+from brokerage.help import epilog
 from service.capabilities import installed_capabilities
 from service.openapi.document import encoded_document
 

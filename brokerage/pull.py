@@ -4,9 +4,9 @@ from typing import Any
 
 import rich_click as click
 
-from brokerage.exit_codes import exit_on_error
-from brokerage_feed.pull.pull_command import pull as client_pull
-from brokerage_feed.pull.pull_command import run_command
+from brokerage.command_runs import exit_on_error
+from brokerage_feed.command import pull as client_pull
+from brokerage_feed.command import run_command
 
 
 @click.command(

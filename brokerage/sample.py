@@ -6,10 +6,10 @@ import rich_click as click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from brokerage.console_tables import print_table
-from brokerage.help_epilogs import epilog
+from brokerage.help import epilog
 from brokerage.output import echo
-from cluster.safe_console import SafeConsole
+from brokerage.tables import print_table
+from cluster.terminal import SafeConsole
 from sample import SampleError, SourceSummary, sold_count, write_source
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import rich_click as click
 
-from brokerage.exit_codes import exit_on_error
-from brokerage.help_epilogs import epilog
+from brokerage.command_runs import exit_on_error
+from brokerage.help import epilog
 from brokerage.output import echo
 from cluster.connection import ConnectionSettings
 from cluster.settings import load_settings

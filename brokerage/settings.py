@@ -9,11 +9,11 @@ import rich_click as click
 from rich.table import Table
 from rich.text import Text
 
-from brokerage.console_tables import print_table
-from brokerage.exit_codes import exit_on_error
-from brokerage.help_epilogs import epilog
+from brokerage.command_runs import exit_on_error
+from brokerage.help import epilog
 from brokerage.output import echo
 from brokerage.settings_types import SETTINGS_TYPES, reject_unknown_settings
+from brokerage.tables import print_table
 from cluster.settings import describe_settings
 
 

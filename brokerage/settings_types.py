@@ -1,16 +1,30 @@
 """All settings that commands read, and the rejection of unknown variables."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 
-from brokerage.pull_settings import PullSettings
+from brokerage_feed.pull_settings import PULL_SETTINGS
 from cluster.connection import ConnectionSettings
 from cluster.settings import SettingError, setting, unknown_settings
-from embedded.maven_repository import REPOSITORY_SETTING
+from embedded.artifacts import REPOSITORY_SETTING
 from embedded.node_options import DEFAULT_HEAP_MB, HEAP_SETTING
 from indexer.reso.settings import ResoSettings
 from indexer.settings import IndexerSettings
 from service.settings import ServiceSettings
+
+PullSettings = make_dataclass(
+    "PullSettings",
+    [
+        (
+            str(declared.name),
+            type(declared.default),
+            setting(declared.variable, declared.default, declared.help or "", secret=declared.is_secret),
+        )
+        for declared in PULL_SETTINGS
+    ],
+    frozen=True,
+    namespace={"__doc__": "The API key, retries and intervals of `brokerage pull`."},
+)
 
 
 @dataclass(frozen=True)

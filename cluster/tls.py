@@ -1,4 +1,4 @@
-"""Verification of the certificates of Elasticsearch, and error messages for failures.
+"""Encryption of connections: which addresses need it, verification of certificates, and error messages for failures.
 
 Verification cannot be turned off. OpenSSL verifies chain, validity and name of every connection. With a fingerprint,
 the certificate that matches it becomes the only trusted one.
@@ -6,12 +6,32 @@ the certificate that matches it becomes the only trusted one.
 
 import asyncio
 import hashlib
+import ipaddress
 import re
 import ssl
 from contextlib import suppress
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 from cluster.settings import SettingError
+
+
+def is_exposed(url: str) -> bool:
+    """Whether an address uses plain HTTP to another host; URLs without a host are not exposed."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False  # the first request reports it
+    return parts.scheme == "http" and not is_loopback(parts.hostname or "localhost")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this one, by its loopback address or as `localhost`."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
 
 CA_CERTS, FINGERPRINT, URL = (
     "BROKERAGE_ELASTICSEARCH_CA_CERTS",

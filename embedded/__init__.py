@@ -5,10 +5,8 @@ It runs the core of the server, listens on the loopback address only, and stops 
 
 from embedded.artifacts import VERSION
 from embedded.embedded_cluster import EmbeddedCluster
-from embedded.errors import DataFolderError, EmbeddedNodeError
-from embedded.node_options import NodeOptions
+from embedded.node_options import DataFolderError, EmbeddedNodeError, NodeOptions, ProgressCallback, StartProgress
 from embedded.node_process import NodeProcess
-from embedded.start_progress import ProgressCallback, StartProgress
 
 __all__ = [
     "VERSION",

@@ -1,23 +1,27 @@
 """Start and stop of an embedded cluster."""
 
+import http.client
+import json
 import time
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
+from urllib.parse import urlsplit
 
 from embedded.artifacts import VERSION
-from embedded.available_memory import check_memory
-from embedded.class_data_archive import ClassDataArchive, find_archive
-from embedded.data_folder import DataFolder
-from embedded.elasticsearch_home import ElasticsearchHome, prepare_home
-from embedded.errors import EmbeddedNodeError
-from embedded.node_launch import NodeAddress, build_launch, discovery_settings, java_flags, node_settings
-from embedded.node_options import NodeOptions
-from embedded.node_process import NodeProcess
-from embedded.ports import free_ports, require_ports
-from embedded.readiness import is_cluster_ready
-from embedded.start_progress import ProgressCallback, StartProgress, ignore_progress
+from embedded.folders import ClassDataArchive, DataFolder, ElasticsearchHome, find_archive, prepare_home
+from embedded.node_options import (
+    EmbeddedNodeError,
+    NodeOptions,
+    ProgressCallback,
+    StartProgress,
+    check_memory,
+    free_ports,
+    ignore_progress,
+    require_ports,
+)
+from embedded.node_process import NodeAddress, NodeProcess, build_launch, discovery_settings, java_flags, node_settings
 
 _START_SECONDS: Final = 120  # until a start fails
 _STOP_SECONDS: Final = 30  # for a graceful shutdown of all nodes
@@ -186,3 +190,23 @@ def _require_parts() -> None:
         raise EmbeddedNodeError(
             f'the embedded node needs {", ".join(missing)}: install it with pip install "brokerage-server[embedded]"'
         )
+
+
+_TIMEOUT_SECONDS: Final = 5  # for one response
+
+
+def is_cluster_ready(url: str, nodes: int) -> bool:
+    """Whether this node responds, sees that many nodes, and all indices are usable (status yellow or green).
+
+    Uses `http.client`, which ignores proxy settings of the machine.
+    """
+    query = f"wait_for_nodes={nodes}&wait_for_status=yellow&timeout=1s"
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=_TIMEOUT_SECONDS)
+    try:
+        connection.request("GET", f"/_cluster/health?{query}")
+        response = connection.getresponse()
+        return response.status == http.client.OK and json.load(response)["timed_out"] is False
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()

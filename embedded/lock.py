@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from embedded.artifacts import LOCK_FILE, VERSION, Artifact, ArtifactLock, sha256_of
-from embedded.maven_repository import maven_context, use_system_certificates
+from embedded.artifacts import (
+    LOCK_FILE,
+    VERSION,
+    Artifact,
+    ArtifactLock,
+    maven_context,
+    sha256_of,
+    use_system_certificates,
+)
 
 if TYPE_CHECKING:
     from jgo.maven import Artifact as MavenArtifact

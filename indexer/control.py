@@ -3,7 +3,7 @@
 A mark continues the one before it, or begins a new life of the data (decision 18). Each lock holder rewrites the mark
 of its predecessor before it assigns stamps. From then on a mark from an earlier holder is rejected, whatever the clocks
 say, because it was to replace another version. Published marks are appended to the event ledger
-(`cluster.publications`, decision 13).
+(`cluster.control_index`, decision 13).
 """
 
 import dataclasses
@@ -16,9 +16,23 @@ import msgspec
 from elasticsearch import ConflictError, NotFoundError
 from msgspec import structs
 
-from cluster.control_index import CONTROL_BODY, Mark, ensure_index, mark_id, publish_mark
-from cluster.index_identity import HISTORY_SETTING, UUID_SETTING, index_identity, is_another
-from cluster.publications import HEAD_ID, LedgerHead, advance, archive_id, renumbered, split_archive
+from cluster.control_index import (
+    CONTROL_BODY,
+    HEAD_ID,
+    HISTORY_SETTING,
+    UUID_SETTING,
+    LedgerHead,
+    Mark,
+    advance,
+    archive_id,
+    ensure_index,
+    index_identity,
+    is_another,
+    mark_id,
+    publish_mark,
+    renumbered,
+    split_archive,
+)
 from indexer.backoff import Backoff, retry
 from indexer.clock import ClockWatch, now_microseconds, now_milliseconds
 from indexer.errors import ElasticsearchError, LockedError, error_reason

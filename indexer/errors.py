@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import orjson
 from elasticsearch import ApiError, TransportError
 
-from cluster.write_blocks import write_block
+from cluster.index_state import write_block
 
 
 class IndexerError(Exception):
@@ -126,7 +126,7 @@ def error_reason(body: object) -> str:
 def error_body(body: object) -> object:
     """Return the `error` object of an error response, or the whole body if it has none.
 
-    Responses to raw requests (`cluster.http.raw_json`) are bytes, and those of an intermediate proxy need not be JSON.
+    Responses to raw requests (`cluster.http.responses`) are bytes, and those of an intermediate proxy need not be JSON.
     """
     parsed = _parsed(body) if isinstance(body, bytes) else body
     return parsed.get("error", parsed) if isinstance(parsed, dict) else parsed

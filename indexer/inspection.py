@@ -34,8 +34,7 @@ from indexer.reporting.report import (
 from indexer.settings import IndexerSettings
 from indexer.source.lines import RejectedLine, Source, require_present
 from indexer.source.tables.table_source import TableSource, skipped_rows
-from mappings import COMPANY, RESOURCES, Resource
-from mappings.references import declared_references
+from mappings import COMPANY, RESOURCES, Resource, declared_references
 
 _DEFAULTS = IndexerSettings()
 

@@ -23,9 +23,8 @@ import msgspec
 import orjson
 from elasticsearch import ApiError, AsyncElasticsearch, ConflictError, NotFoundError, TransportError
 
-from cluster.control_index import CONTROL_BODY, ensure_index
-from cluster.http.raw_json import RAW_HEADERS
-from cluster.token_keys import ensure_token_keys
+from cluster.control_index import CONTROL_BODY, ensure_index, ensure_token_keys
+from cluster.http.responses import RAW_HEADERS
 from indexer.backoff import retry
 from indexer.clock import now_milliseconds
 from indexer.errors import ElasticsearchError, LockedError

@@ -50,7 +50,7 @@ from indexer.settings import IndexerContext
 from indexer.source.lines import Source, require_present
 from indexer.source.tables.table_source import skipped_rows
 from mappings import COMPANY, RESOURCES, Resource
-from mappings.shards.ranges import ShardRanges
+from mappings.shards import ShardRanges
 
 # Room for merging a candidate, as a share of its size.
 _MERGE_FACTOR = 1.2

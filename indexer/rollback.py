@@ -12,7 +12,7 @@ from indexer.generations.lifecycle import GenerationLifecycle, Generations, Stor
 from indexer.lock import DistributedLock, acquire_lock, builder_fence, ignore_wait
 from indexer.settings import IndexerContext
 from mappings import Resource
-from mappings.index_body import schema_fingerprint
+from mappings.indices import schema_fingerprint
 
 
 async def rollback_target(context: IndexerContext, resource: Resource) -> tuple[str, str]:

@@ -13,11 +13,11 @@ import msgspec
 import orjson
 from elasticsearch import ApiError, AsyncElasticsearch
 
-from cluster.http.raw_json import RAW_HEADERS
+from cluster.http.responses import RAW_HEADERS
 from indexer.backoff import is_memory_shortage, retry
 from indexer.clock import UNDATED, first_future_version
 from indexer.settings import IndexerContext
-from mappings.shards.visibility import LEFT_QUERY
+from mappings.shards import LEFT_QUERY
 
 Hit = TypeVar("Hit")
 

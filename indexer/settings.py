@@ -9,7 +9,7 @@ from elasticsearch import AsyncElasticsearch
 from cluster.connection import ConnectionSettings
 from cluster.settings import SettingError, setting
 from mappings import RESOURCES
-from mappings.shards.ranges import MAX_SHARDS
+from mappings.shards import MAX_SHARDS
 
 SHARDS_SETTING, SIZE_SETTING, REPLICAS_SETTING = "BROKERAGE_SHARDS", "BROKERAGE_SHARD_GB", "BROKERAGE_REPLICAS"
 AUTO = 0

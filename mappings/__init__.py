@@ -1,10 +1,13 @@
-"""The resources: one declaration each, shared by service and indexer."""
+"""The resources: one declaration each, shared by service and indexer, and the references between them."""
+
+from typing import NamedTuple
 
 from mappings.agent import AGENT
 from mappings.company import COMPANY
 from mappings.listing import LISTING, SOLD_LISTING
 from mappings.office import OFFICE
 from mappings.resource import Resource
+from mappings.search_fields import SearchField
 from mappings.team import TEAM
 
 # Companies first: every other resource refers to them.
@@ -13,3 +16,22 @@ RESOURCES: tuple[Resource, ...] = (COMPANY, OFFICE, AGENT, TEAM, LISTING, SOLD_L
 FIELD_GROUPS: frozenset[str] = frozenset(field.group for resource in RESOURCES for field in resource.fields) - {""}
 
 __all__ = ["AGENT", "COMPANY", "FIELD_GROUPS", "LISTING", "OFFICE", "RESOURCES", "SOLD_LISTING", "TEAM", "Resource"]
+
+
+class Reference(NamedTuple):
+    """A search field whose values are identifiers of another resource."""
+
+    resource: Resource
+    field: SearchField
+    target: Resource
+
+
+def declared_references() -> list[Reference]:
+    """Return the references between resources; that of a company to itself is none."""
+    targets = {resource.alias: resource for resource in RESOURCES}
+    return [
+        Reference(resource, field, targets[field.refers_to])
+        for resource in RESOURCES
+        for field in resource.indexed_fields
+        if field.refers_to and resource.alias != field.refers_to
+    ]

@@ -1,13 +1,98 @@
-"""The vocabulary of public fields: their JSON types, and the views they appear in."""
+"""The vocabulary of public fields: their names, JSON types and forms, and the views they appear in.
+
+The contract types many members as strings. The form of those that requests ask by follows from the parameter that
+selects by them, or from what the contract says of them: the indexer stores them so, and
+the service reads parameters so.
+
+The alphabet of identifiers is what the indexer accepts, and what the service finds in paths, cursors and filters.
+Control characters and surrogates are not text. A space, a slash, `.` and `..` do not survive in a path. The document of
+a move is named `<company>/<identifier>`, which must fit into an `_id` of Elasticsearch.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
+from functools import cache
+from typing import NamedTuple
 
-from mappings.casing import underscore
-from mappings.values.text_forms import TextForm
+# Before a capital that follows a small letter or digit, and before the last capital of a run before a small letter.
+_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+@cache
+def underscore(name: str) -> str:
+    """Return a field name in underscored form, for example `ListOfficeAORArea` as `list_office_aor_area`.
+
+    Underscored names are returned unchanged.
+    """
+    return _BOUNDARY.sub("_", name).lower()
+
+
+MAX_CHARACTERS = 128
+# An `_id` has at most 512 bytes; a company key has at most 64, a slash separates them.
+MAX_BYTES = 512 - 64 - 1
+# The inside of a character class: the control characters of ASCII and Unicode, and surrogates.
+CONTROL_CHARACTERS = r"\x00-\x1f\x7f-\x9f\ud800-\udfff"
+# Earlier versions accepted these identifiers. Records that have one can still be read as cursors, and deleted.
+STORED_PATTERN = rf"^[^\x00-\x20/\x7f]{{1,{MAX_CHARACTERS}}}\Z"
+RULE = (
+    f"must be 1 to {MAX_CHARACTERS} characters and at most {MAX_BYTES} bytes, without spaces, slashes or control "
+    "characters, and not . or .."
+)
+
+_IDENTIFIER = re.compile(rf"[^{CONTROL_CHARACTERS} /]{{1,{MAX_CHARACTERS}}}")
+_DOT_SEGMENTS = frozenset({".", ".."})
+
+
+def is_identifier(text: str) -> bool:
+    """Whether a record may have this identifier."""
+    if _IDENTIFIER.fullmatch(text) is None or text in _DOT_SEGMENTS:
+        return False
+    return text.isascii() or len(text.encode()) <= MAX_BYTES
+
+
+TEXT_PATTERN = re.compile(f"[^{CONTROL_CHARACTERS}]{{1,{MAX_CHARACTERS}}}")
+TEXT_RULE = f"must be 1 to {MAX_CHARACTERS} characters without control characters"
+UUID_RULE = "must be a UUID, for example 3f0c2b9e-8a51-4a6f-9d3c-1f2e3d4c5b6a"
+
+_UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_MINUTE = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
+_ANY_UUID = re.compile(_UUID, re.ASCII | re.IGNORECASE)
+_ANY_TIME = re.compile(rf"{_MINUTE}(?::[0-5][0-9])?", re.ASCII)
+
+
+class _Form(NamedTuple):
+    rule: str  # completes "is '...': "
+    pattern: str  # of the texts that are stored
+
+
+class TextForm(Enum):
+    """A form of texts."""
+
+    UUID = _Form(UUID_RULE, rf"^{_UUID}\Z")
+    REFERENCE = _Form(TEXT_RULE, rf"^{TEXT_PATTERN.pattern}\Z")
+    LOCAL_TIME = _Form("must be a local time HH:MM:SS, for example 13:30:00", rf"^{_MINUTE}:[0-5][0-9]\Z")
+
+    @property
+    def rule(self) -> str:
+        """What a text must be, without a full stop."""
+        return self.value.rule
+
+    @property
+    def stored_pattern(self) -> str:
+        """The regular expression of the stored texts."""
+        return self.value.pattern
+
+    def canonical(self, text: str) -> str | None:
+        """Return the text as it is stored, None if it does not have the form."""
+        if self is TextForm.UUID:
+            return text.lower() if _ANY_UUID.fullmatch(text) else None
+        if self is TextForm.LOCAL_TIME:
+            return (text + ":00")[: len("HH:MM:SS")] if _ANY_TIME.fullmatch(text) else None
+        return text if TEXT_PATTERN.fullmatch(text) else None
 
 
 class View(StrEnum):

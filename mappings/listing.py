@@ -1,7 +1,11 @@
-"""Listing and Sold Listing (spec, Resources and their fields)."""
+"""Listing and Sold Listing (spec, Resources and their fields), and their enumerations.
 
-from mappings.casing import underscore
-from mappings.display import ADDRESS_MEMBERS, OPT_OUTS
+The property features that have a field in the RESO Data Dictionary are read from `reso.toml`.
+"""
+
+import tomllib
+from importlib.resources import files
+
 from mappings.fields import (
     INDEX_ONLY,
     Field,
@@ -16,11 +20,10 @@ from mappings.fields import (
     string,
     strings,
     strings_named,
+    underscore,
     untyped_named,
     uuid,
 )
-from mappings.legends import STATUSES
-from mappings.property_features import load_property_features
 from mappings.resource import Resource
 from mappings.search_fields import (
     SearchField,
@@ -36,6 +39,46 @@ from mappings.search_fields import (
     keyword_with_doc_values,
     whole_number,
 )
+from mappings.visibility import ADDRESS_MEMBERS, OPT_OUTS
+
+ON_MARKET_STATUSES = ("Active", "Pending", "Contingent")
+COMING_SOON = "ComingSoon"
+STATUSES = (*ON_MARKET_STATUSES, COMING_SOON, "Sold", "Expired", "Canceled", "Withdrawn", "TempOffMarket", "Other")
+
+# The legend of `property_types`, spelt as in the spec.
+PROPERTY_TYPES = {
+    -1: "Not Found",
+    1: "Residential",
+    2: "Condo",
+    3: "Land",
+    4: "Mfghome",
+    5: "Farm/Ranch",
+    6: "Rental",
+    7: "Multifamily",
+    8: "Co-op",
+    9: "Townhouse",
+    10: "Commerical",
+    11: "Business Opportunity",
+    12: "Commercial Res Income",
+    13: "Commercial Hotel",
+    14: "Commercial Mobile Home Park",
+    15: "Commercial Lease",
+    16: "Commercial Land",
+    17: "Moorage",
+    18: "Timeshare",
+    19: "Commercial Industrial",
+    20: "Multifamily2_4",
+    21: "Multifamily5up",
+    22: "Apartment",
+    23: "Highrise",
+}
+
+
+def load_property_features() -> dict[str, str]:
+    """Return the field of each feature, by the feature's name in records."""
+    declared = tomllib.loads(files("mappings").joinpath("reso.toml").read_text(encoding="utf-8"))
+    return dict(declared["Property"]["features"])
+
 
 _IMAGE = objects(
     "ListingImages",

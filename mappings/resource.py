@@ -4,13 +4,16 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from mappings.casing import underscore
-from mappings.display import DisplayLicence
-from mappings.fields import Field, View
-from mappings.identifiers import RULE, is_identifier
+from mappings.fields import RULE, Field, TextForm, View, is_identifier, underscore
 from mappings.search_fields import SYSTEM_FIELDS, SearchField
-from mappings.shown_content import WHOLE_CONTENT, ShownContent, guarded_members, restricted_contents, shown_content
-from mappings.values.text_forms import TextForm
+from mappings.visibility import (
+    WHOLE_CONTENT,
+    DisplayLicence,
+    ShownContent,
+    guarded_members,
+    restricted_contents,
+    shown_content,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +23,7 @@ class Resource:
     `fields` are the public members in the contract's order; `search_fields` are what the resource indexes besides
     `SYSTEM_FIELDS`; `timestamps` maps, for `timestamps_only`, each returned member to its search field;
     `volatile` are members whose change alone is not an update; `address` are the members that keys with a display
-    licence see only of records whose address may be displayed (`mappings.display`); `envelope_members` are the members
+    licence see only of records whose address may be displayed (`mappings.visibility`); `envelope_members` are the members
     of the source's envelope that belong to this resource.
     """
 
@@ -40,7 +43,7 @@ class Resource:
 
     @cached_property
     def identifier_form(self) -> TextForm | None:
-        """The form of the identifier, None for any (`mappings.identifiers`)."""
+        """The form of the identifier, None for any (`mappings.fields`)."""
         return next(field.form for field in self.fields if field.name == self.identifier)
 
     @property

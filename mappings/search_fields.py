@@ -1,7 +1,12 @@
-"""The vocabulary of search fields: what is indexed next to the record, its type and its source."""
+"""The vocabulary of search fields: what is indexed next to the record, its type and its source.
 
+A number may be given as a text: what a decimal property shows is what its search field has.
+"""
+
+import re
 from dataclasses import dataclass
 from enum import Enum
+from math import isfinite
 
 # An Elasticsearch field mapping.
 FieldMapping = dict[str, object]
@@ -177,3 +182,19 @@ SYSTEM_FIELDS = (
     SearchField(name="proof_high", mapping={"type": "long", "index": False}, origin=FieldOrigin.INDEXER),
     SearchField(name="proof_low", mapping={"type": "long", "index": False}, origin=FieldOrigin.INDEXER),
 )
+
+
+_NUMBER = re.compile(r"\s*([+-]?[0-9]{1,40}(?:\.[0-9]{0,40})?)\s*", re.ASCII)
+
+
+def number_in(value: object) -> float | None:
+    """Return a number, also one given as text such as `47.61`; None for anything else."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, str) and (match := _NUMBER.fullmatch(value)):
+        value = float(match[1])
+    if not isinstance(value, float) or not isfinite(value):
+        return None
+    return int(value) if value.is_integer() else value

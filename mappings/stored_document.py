@@ -140,7 +140,7 @@ def sorted_companies(companies: frozenset[str]) -> tuple[str, ...]:
 def move_id(company: str, identifier: str) -> str:
     """Return the id of the document that records a move out of a company.
 
-    Neither a company key (letters, digits, `_`, `-`) nor an identifier (`mappings.identifiers`) has a slash,
+    Neither a company key (letters, digits, `_`, `-`) nor an identifier (`mappings.fields`) has a slash,
     so the id never equals that of a record.
     """
     return f"{company}/{identifier}"

@@ -3,12 +3,19 @@
 from collections.abc import Iterable, Iterator
 from random import Random
 
-from sample.data_files import blank_record
-from sample.envelope_line import envelope_line
-from sample.locations import load_names
-from sample.sample_agents import SampleAgent
-from sample.sample_clock import DAY, SampleClock, format_timestamp
-from sample.seeded_random import between, phone, pick, seeded_random
+from sample.ingredients import (
+    DAY,
+    SampleClock,
+    between,
+    blank_record,
+    envelope_line,
+    format_timestamp,
+    load_names,
+    phone,
+    pick,
+    seeded_random,
+)
+from sample.staff import SampleAgent
 
 _MLS = {"name": "sample_mls", "display_name": "Sample MLS (generated)", "mls_abbreviation": "SMLS", "agent_id": None}
 

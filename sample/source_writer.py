@@ -1,24 +1,63 @@
-"""Writes a whole source directory of any size in bounded memory."""
+"""Writes a whole source directory of any size in bounded memory: under temporary names first, in place at the end.
+
+A resource that has no generator of its own gets a value of its type for every declared field.
+"""
 
 import datetime as dt
-from collections.abc import Iterable, Iterator
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mappings import AGENT, COMPANY, LISTING, OFFICE, RESOURCES, SOLD_LISTING, TEAM, Resource
+from mappings.fields import Field, FieldKind
 from sample.agent_records import agent_lines
-from sample.company_staff import SampleStaff
-from sample.declared import declared_lines
-from sample.house_sales import HouseSale, cycle_sales, read_sales
-from sample.listing_generator import ListingGenerator
-from sample.output_directory import README, SampleError, staged_directory, write_lines
-from sample.property_fields import PropertyFields
-from sample.sample_clock import SampleClock
-from sample.sample_companies import company_lines
-from sample.sample_offices import office_lines
-from sample.sample_teams import team_lines
-from sample.seeded_random import seeded_random
-from sample.sold_listing_generator import SoldListingGenerator
-from sample.source_summary import SourceSummary, WriteProgress, readme
+from sample.ingredients import SampleClock, envelope_line, format_date, format_timestamp, seeded_random
+from sample.listings import ListingGenerator, SoldListingGenerator
+from sample.properties import HouseSale, PropertyFields, cycle_sales, read_sales
+from sample.staff import SampleStaff, company_lines, load_companies, office_lines, team_lines
+
+# The first line of README.txt, by which a directory of ours is known.
+README_FIRST_LINE = "Generated sample data for the brokerage service."
+
+# Called with the resource's alias and the records written so far.
+WriteProgress = Callable[[str, int], None]
+
+_README = """{mark}
+
+Nothing here is an offer. Companies, offices, agents, teams, addresses, remarks and images are invented from a seed;
+every domain is one of those reserved for examples and every telephone number one of those reserved for fiction.
+
+Prices, sizes, years, coordinates, zip codes and parcel numbers come from sales in King County, Washington, of 2014 and
+2015, moved in time. Sold listings are those sales; listings are further ones of them, shown as if they were for sale,
+with property types, terms and the prices that go with them invented. Where there are more records than sales, a sale
+comes again with changed values; its parcel number then begins with G.
+
+Written for {now} with seed {seed}:
+{counts}
+"""
+
+
+@dataclass(frozen=True)
+class SourceSummary:
+    """What a run wrote: records by resource alias, where, and from which seed."""
+
+    directory: Path
+    seed: int
+    counts: dict[str, int]
+
+    @property
+    def total(self) -> int:
+        """All records of all resources."""
+        return sum(self.counts.values())
+
+
+def readme(summary: SourceSummary, clock: SampleClock) -> str:
+    """Return the text of README.txt, which says that the data is generated."""
+    counts = "\n".join(f"  {resource}: {count}" for resource, count in summary.counts.items())
+    return _README.format(mark=README_FIRST_LINE, now=format_timestamp(clock.now), seed=summary.seed, counts=counts)
 
 
 def write_source(
@@ -85,3 +124,116 @@ def _shuffled_sales(seed: int) -> list[HouseSale]:
     sales = read_sales()
     seeded_random(seed, "sales").shuffle(sales)
     return sales
+
+
+_PER_COMPANY = 12
+
+
+def declared_lines(resource: Resource, seed: int, clock: SampleClock) -> Iterator[bytes]:
+    """Yield the lines of a resource: a dozen records of each company."""
+    chance = seeded_random(seed, resource.alias)
+    for company in load_companies():
+        for number in range(1, _PER_COMPANY + 1):
+            touched = clock.last_changed(chance)
+            record = {field.name: _value(field, number, touched) for field in resource.stored}
+            record[resource.identifier] = f"{company.key}-{number:03}"
+            yield envelope_line(company.key, touched, record)
+
+
+def _value(field: Field, number: int, moment: int) -> Any:
+    if field.members:
+        members = {member.name: _value(member, number, moment) for member in field.members}
+        return [members] if field.kind is FieldKind.OBJECTS else members
+    values: dict[FieldKind, Any] = {
+        FieldKind.STRING: f"{field.name} {number}",
+        FieldKind.DATE: format_date(moment),
+        FieldKind.DATE_TIME: format_timestamp(moment),
+        FieldKind.INTEGER: number,
+        FieldKind.UNIX: moment // 1000,
+        FieldKind.NUMBER: number / 2,
+        FieldKind.BOOLEAN: number % 2 == 0,
+        FieldKind.STRINGS: [f"{field.name} {number}"],
+    }
+    return values.get(field.kind, field.empty_value)
+
+
+README = "README.txt"
+_DRAFT = ".writing"
+_LINES_PER_REPORT = 1000  # lines
+_BUFFER = 1 << 20  # bytes
+
+
+class SampleError(Exception):
+    """The source cannot be written; the message is one sentence for the person who asked."""
+
+
+@contextmanager
+def staged_directory(directory: Path) -> Iterator[Path]:
+    """Give a folder to write into and, when all went well, move its files into `directory`.
+
+    Raises SampleError where the directory holds files of others, or the disk refuses.
+    """
+    try:
+        created = _prepare(directory)
+        try:
+            yield directory / _DRAFT
+            _publish(directory)
+        finally:
+            shutil.rmtree(directory / _DRAFT, ignore_errors=True)
+            if created:
+                _remove_if_empty(directory)
+    except OSError as problem:
+        reason = problem.strerror or str(problem)
+        raise SampleError(
+            f"The sample cannot be written to {directory} ({reason}); fix that or choose another directory."
+        ) from problem
+
+
+def write_lines(path: Path, lines: Iterable[bytes], on_progress: WriteProgress | None) -> int:
+    """Write the lines to `path` and return how many they are; reports the count so far under the file's stem."""
+    count = 0
+    with path.open("wb", buffering=_BUFFER) as file:
+        for count, line in enumerate(lines, 1):
+            file.write(line)
+            if on_progress and count % _LINES_PER_REPORT == 0:
+                on_progress(path.stem, count)
+    if on_progress:
+        on_progress(path.stem, count)
+    return count
+
+
+def _prepare(directory: Path) -> bool:
+    """Make directory and draft folder; return whether the directory is new."""
+    created = not directory.exists()
+    if not created:
+        _require_own(directory)
+    shutil.rmtree(directory / _DRAFT, ignore_errors=True)
+    (directory / _DRAFT).mkdir(parents=True)
+    return created
+
+
+def _require_own(directory: Path) -> None:
+    if not directory.is_dir():
+        raise SampleError(f"{directory} is a file; name a directory that is empty or does not exist yet.")
+    names = {entry.name for entry in directory.iterdir()} - {_DRAFT}
+    if names and not _is_sample(directory):
+        raise SampleError(
+            f"{directory} holds files that are not generated sample data, such as {min(names)};"
+            " name a directory that is empty or does not exist yet."
+        )
+
+
+def _is_sample(directory: Path) -> bool:
+    readme = directory / README
+    return readme.is_file() and readme.read_text(encoding="utf-8", errors="replace").startswith(README_FIRST_LINE)
+
+
+def _publish(directory: Path) -> None:
+    """Move the files; the README first, so that a directory that was cut off here is still known as ours."""
+    for file in sorted((directory / _DRAFT).iterdir(), key=lambda file: file.name != README):
+        file.replace(directory / file.name)
+
+
+def _remove_if_empty(directory: Path) -> None:
+    if not any(directory.iterdir()):
+        directory.rmdir()

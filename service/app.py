@@ -12,8 +12,7 @@ from elastic_transport import AsyncTransport
 from elasticsearch import AsyncElasticsearch
 
 from cluster.connection import ConnectionSettings, connect
-from cluster.http.node_pool import LeastRequestsPool
-from cluster.http.reading_node import ReadingNode
+from cluster.http.nodes import LeastRequestsPool, ReadingNode
 from mappings import COMPANY, RESOURCES
 from service.background import running
 from service.capabilities import installed_capabilities

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from multidict import MultiMapping
 
-from mappings.casing import underscore
+from mappings.fields import underscore
 from mappings.resource import Resource
 from service.capability import Capability
 from service.errors import InvalidRequest

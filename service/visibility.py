@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from mappings.display import DisplayLicence
 from mappings.resource import Resource
+from mappings.visibility import DisplayLicence
 from service.keys.api_key import ApiKey
 from service.keys.authentication import withheld_groups
 from service.search.query import Clause, displayed

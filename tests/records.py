@@ -9,8 +9,7 @@ from typing import Any
 import orjson
 
 from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING, Resource
-from mappings.fields import Field, FieldKind
-from mappings.values.text_forms import TextForm
+from mappings.fields import Field, FieldKind, TextForm
 
 COMPANY_KEY = "acme"
 UUID_OF_A_TEST = "0b0e6d3c-5f0d-4f35-9d3c-111111111111"

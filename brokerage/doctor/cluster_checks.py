@@ -1,21 +1,50 @@
-"""The cluster checks of `brokerage doctor` that the service does not make: keys, clocks, disks, replicas."""
+"""What the cluster holds, as `brokerage doctor` checks it: keys, nodes, shards, blocks, records and the audit.
+
+The checks that the service makes itself are in `service.health`. A restored index has the blocks that it had when it
+was backed up. Times in the future come from a wrong clock of the indexer or of a source.
+"""
 
 import datetime as dt
+import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 from elastic_transport import TransportError
 from elasticsearch import ApiError, AsyncElasticsearch, AuthorizationException
 from rich.filesize import decimal
 
+from brokerage.doctor.connection_checks import WRITE_PRIVILEGES
 from cluster.connection import ConnectionSettings
-from cluster.token_keys import TOKEN_KEYS_ID
+from cluster.control_index import TOKEN_KEYS_ID, Mark
+from cluster.index_state import (
+    FLOOD_BLOCK_SETTING,
+    SHARD_COLUMNS,
+    WRITE_BLOCKS,
+    ShardCopy,
+    exposed_shards,
+    large_shards,
+    missing_copies,
+    missing_shards,
+    read_copies,
+    zones_of,
+)
+from cluster.settings import load_settings
+from indexer.clock import is_ahead, version_microseconds
+from indexer.generations.lifecycle import future_query
 from indexer.generations.preflight import FloodStage, holds_indices
+from indexer.settings import SHARDS_SETTING, SIZE_SETTING, IndexerSettings
+from mappings import RESOURCES
+from mappings.fields import MAX_BYTES, RULE, is_identifier
+from mappings.indices import BLOCK_NOTE, BLOCK_SETTING
+from mappings.shards import LEFT_QUERY
+from service.errors import ApiError as EngineError
 from service.feed.token import read_token_sealer
 from service.health.checks import (
     CLUSTER_HEALTH_PATH,
+    CONTROL_SUBJECT,
     KEYS_SUBJECT,
     Finding,
     FindingState,
@@ -90,17 +119,17 @@ def key_finding(stored: Sequence[ApiKey | DamagedKey], now: dt.datetime) -> Find
         f"{key.key_id} ({key.name})" for key in usable if key.expires and key.expires - now < _EXPIRY_WARNING
     )
     if damaged:
-        return _warning("some are damaged", f"{', '.join(damaged)}.", "Revoke them and create new ones.")
+        return _key_warning("some are damaged", f"{', '.join(damaged)}.", "Revoke them and create new ones.")
     if usable and expiring:
         remedy = "Create a successor with `brokerage keys rotate KEY_ID`, or let them expire."
-        return _warning("some expire within 14 days", f"{', '.join(expiring)}.", remedy)
+        return _key_warning("some expire within 14 days", f"{', '.join(expiring)}.", remedy)
     if usable:
         return Finding(subject=KEYS_SUBJECT, detail=f"{len(usable)} of {len(stored)} are usable")
     detail = f"All {len(stored)} are revoked or expired." if stored else "There are no keys."
-    return _warning("none is usable", detail, "Create one with `brokerage keys create NAME --company C`.")
+    return _key_warning("none is usable", detail, "Create one with `brokerage keys create NAME --company C`.")
 
 
-def _warning(problem: str, detail: str, remedy: str) -> Finding:
+def _key_warning(problem: str, detail: str, remedy: str) -> Finding:
     return Finding(subject=KEYS_SUBJECT, state=FindingState.WARNING, problem=problem, detail=detail, remedy=remedy)
 
 
@@ -180,3 +209,296 @@ def replica_finding(indices: IndexInventory, data_nodes: int) -> Finding:
         detail=f"{', '.join(alone)}: unavailable while their only node is down.",
         remedy='Add one: `PUT INDEX/_settings` with {"index.auto_expand_replicas": "0-1"}.',
     )
+
+
+SHARDS = "shards"
+_NODES = "/_nodes/_all/_none?timeout=1s&filter_path=nodes.*.name,nodes.*.attributes"
+_SETTINGS = "/_cluster/settings?include_defaults=true&flat_settings=true&filter_path=*.cluster*awareness*"
+_EXPLAIN = "`GET _cluster/allocation/explain` says why."
+_AWARE = "Set `cluster.routing.allocation.awareness.attributes` to the attribute of the nodes that names their zone."
+
+
+async def shard_findings(engine: StatusReader, names: Sequence[str], gigabytes: float) -> list[Finding]:
+    """Check the shards of indices or aliases. Requires `monitor` on the cluster and on the names."""
+    if not names:
+        return []
+    found = list[Finding]()
+    failure = await run_check(SHARDS, partial(_check_shards, engine, names, gigabytes, found))
+    return found or [failure]
+
+
+async def _check_shards(engine: StatusReader, names: Sequence[str], gigabytes: float, found: list[Finding]) -> Finding:
+    path = f"/_cat/shards/{','.join(names)}?format=json&bytes=b&h={','.join(SHARD_COLUMNS)}"
+    status, rows = await get_within_timeout(engine, path)
+    if status != 200:
+        return missing_privilege(SHARDS, "`monitor` on the cluster and on the aliases")
+    copies = read_copies(rows)
+    found += placement_findings(copies, await _zones(engine), gigabytes)
+    return Finding(subject=SHARDS, detail=f"{sum(copy.is_primary for copy in copies)}, each where it should be")
+
+
+async def _zones(engine: StatusReader) -> dict[str, str]:
+    """Return the zone of each node; none if that cannot be read, which is not worth another finding."""
+    try:
+        nodes, settings = [await get_within_timeout(engine, path) for path in (_NODES, _SETTINGS)]
+    except EngineError:
+        return {}
+    read: Mapping[str, Any] = nodes[1] if nodes[0] == 200 else {"nodes": {}}
+    return zones_of(read["nodes"].values(), settings[1] if settings[0] == 200 else {})
+
+
+def placement_findings(copies: Iterable[ShardCopy], zones: Mapping[str, str], gigabytes: float) -> Iterator[Finding]:
+    """Yield a finding for each kind of problem of the shards."""
+    copies = [*copies]
+    divide = f"Raise {SHARDS_SETTING}, or set it to auto, and rebuild. {SIZE_SETTING} is {gigabytes:g}."
+    kinds = [
+        (FindingState.WRONG, "some are on no node", missing_shards(copies), _EXPLAIN),
+        (FindingState.WARNING, "some lack a replica", missing_copies(copies), _EXPLAIN),
+        (FindingState.WARNING, "some are in one zone only", exposed_shards(copies, zones), _AWARE),
+        (FindingState.WARNING, "some are too large", large_shards(copies, gigabytes), divide),
+    ]
+    for state, problem, sentences, remedy in kinds:
+        if detail := " ".join(sentences):
+            yield Finding(subject=SHARDS, state=state, problem=problem, detail=detail, remedy=remedy)
+
+
+def block_findings(indices: IndexInventory, connection: ConnectionSettings) -> Iterator[Finding]:
+    """Yield a warning for each block of an index against writes."""
+    subjects = {connection.alias(resource): resource.alias for resource in RESOURCES}
+    subjects |= {connection.keys_index: KEYS_SUBJECT, connection.control_index: CONTROL_SUBJECT}
+    for name, subject in subjects.items():
+        for index, facts in (indices.by_name[name] or {}).items():
+            for setting in WRITE_BLOCKS:
+                if facts["settings"].get(setting) == "true":
+                    yield _block_finding(subject, index, setting, facts)
+
+
+def _block_finding(subject: str, index: str, setting: str, facts: Mapping[str, Any]) -> Finding:
+    copy = facts["mappings"].get("_meta", {}).get(BLOCK_NOTE) if setting == BLOCK_SETTING else None
+    lift = f'`PUT {index}/_settings` with {{"{setting}": null}} lifts it.'
+    if copy:
+        detail = f"{index} is being copied to {copy}, or the rebuild that copied it was killed."
+        remedy = "If no rebuild runs, the next update or rebuild lifts the block: run either."
+    elif setting == FLOOD_BLOCK_SETTING:
+        detail = f"{setting} of {index} is true: disks are full, or were when it was backed up."
+        remedy = f"Free disk space: Elasticsearch lifts the block within a minute. If it does not, {lift}"
+    else:
+        detail = f"{setting} of {index} is true, and the indexer did not set it."
+        remedy = lift
+    problem = "its index refuses updates"
+    return Finding(subject=subject, state=FindingState.WARNING, problem=problem, detail=detail, remedy=remedy)
+
+
+IDENTIFIERS = "identifiers"
+_CANDIDATES, _EXAMPLES = 100, 3
+_SECONDS = "4s"  # for one resource
+# What today's alphabet lacks of what earlier versions accepted, by the field `<company>:<identifier>`: control
+# characters beyond ASCII, and more bytes than fit, which take characters of four bytes.
+_PATTERN = f".*[\u0080-\u009f].*|.{{{MAX_BYTES // 4},}}&.*[^\u0000-\uffff].*"
+_OUTSIDE = [{"regexp": {"feed_key": {"value": _PATTERN}}}, {"ids": {"values": [".", ".."]}}]
+_QUERY = {
+    "bool": {"must_not": [{"term": {"deleted": True}}, LEFT_QUERY], "should": _OUTSIDE, "minimum_should_match": 1}
+}
+
+
+async def identifier_finding(client: AsyncElasticsearch, connection: ConnectionSettings) -> Finding:
+    """Check the identifiers of live records, at most 100 suspects of each resource. Requires `read` on the indices."""
+
+    async def check() -> Finding:
+        answers = {one.alias: await _suspects(client, connection.alias(one)) for one in RESOURCES}
+        found = {name: _outside(answer) for name, answer in answers.items()}
+        is_whole = not any(answer["timed_out"] for answer in answers.values())
+        outside = {name: identifiers for name, identifiers in found.items() if identifiers}
+        return unreachable_records(outside, is_whole=is_whole)
+
+    return await checked_records(IDENTIFIERS, check)
+
+
+async def _suspects(client: AsyncElasticsearch, alias: str) -> Any:
+    return await client.search(
+        index=alias,
+        query=_QUERY,
+        size=_CANDIDATES,
+        timeout=_SECONDS,
+        source=False,
+        track_total_hits=False,
+        ignore_unavailable=True,
+    )
+
+
+def _outside(answer: Any) -> list[str]:
+    return [hit["_id"] for hit in answer["hits"]["hits"] if not is_identifier(hit["_id"])]
+
+
+def unreachable_records(found: Mapping[str, list[str]], *, is_whole: bool) -> Finding:
+    """Return whether live records have identifiers that cannot be requested, from those found by resource."""
+    if not found and not is_whole:
+        problem = f"too many to look at within {_SECONDS} for each resource"
+        return Finding(subject=IDENTIFIERS, state=FindingState.UNKNOWN, problem=problem)
+    if not found:
+        return Finding(subject=IDENTIFIERS, detail="all can be requested")
+    return Finding(
+        subject=IDENTIFIERS,
+        state=FindingState.WARNING,
+        problem="some records cannot be requested",
+        detail="; ".join(f"{name}: {_listed(identifiers)}" for name, identifiers in found.items())
+        + f". An identifier {RULE}.",
+        remedy="Give them other identifiers at the source, delete the old ones with `brokerage index update`, or "
+        "rebuild with `brokerage index reindex`. `brokerage index verify SOURCE` lists all of them.",
+    )
+
+
+def _listed(identifiers: list[str]) -> str:
+    return f"{len(identifiers)} or more, {', '.join(map(ascii, identifiers[:_EXAMPLES]))}"
+
+
+async def checked_records(subject: str, check: Callable[[], Awaitable[Finding]]) -> Finding:
+    """Return the finding of a check, or one with state `unknown` if records cannot be read."""
+    try:
+        return await check()
+    except AuthorizationException:
+        return missing_privilege(subject, "`read` on the indices")
+    except (ApiError, TransportError) as error:
+        problem = "could not be read"
+        return Finding(subject=subject, state=FindingState.UNKNOWN, problem=problem, detail=str(error.message))
+
+
+MARKS, RECORD_TIMES = "watermarks", "record times"
+_DATED_EXAMPLES = 3
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+async def time_findings(
+    client: AsyncElasticsearch, connection: ConnectionSettings, marks: Mapping[str, Mark], live: Container[str] = ()
+) -> list[Finding]:
+    """Check the watermarks, by alias, and the times of live records. Requires `read` on the indices.
+
+    `live` has the aliases of the loaded resources.
+    """
+    settings = load_settings(IndexerSettings, os.environ)
+    clocks = {one.alias: mark.clock for one in RESOURCES if (mark := marks.get(connection.alias(one)))}
+
+    async def records() -> Finding:
+        query = future_query(settings.future_seconds)
+        found = {one.alias: await _dated_hits(client, connection.alias(one), query) for one in RESOURCES}
+        return record_finding({name: hits for name, hits in found.items() if hits["total"]["value"]})
+
+    aliases = {one.alias: connection.alias(one) for one in RESOURCES}
+    missing = [name for name, alias in aliases.items() if alias in live and alias not in marks]
+    of_marks = _missing_marks(missing) if missing else mark_finding(clocks, settings.clock_seconds)
+    return [of_marks, await checked_records(RECORD_TIMES, records)]
+
+
+async def _dated_hits(client: AsyncElasticsearch, alias: str, query: Mapping[str, Any]) -> Any:
+    """Return the first hits of a query with their versions, none without an index."""
+    answer = await client.search(
+        index=alias,
+        query=query,
+        size=_DATED_EXAMPLES,
+        source=False,
+        docvalue_fields=[{"field": "version"}],
+        track_total_hits=True,
+        ignore_unavailable=True,
+    )
+    return answer["hits"]
+
+
+def _missing_marks(names: list[str]) -> Finding:
+    return Finding(
+        subject=MARKS,
+        state=FindingState.WARNING,
+        problem="loaded resources have none, so consumers cannot follow them",
+        detail=f"{', '.join(names)}.",
+        remedy="`brokerage index restored` or the next `brokerage index update` creates them. If it persists, grant "
+        "the service's user `read` on `control`.",
+    )
+
+
+def mark_finding(clocks: Mapping[str, int], tolerated_seconds: float) -> Finding:
+    """Return whether a watermark, in milliseconds since 1970 by resource, is in the future."""
+    ahead = {name: clock for name, clock in clocks.items() if is_ahead(clock, tolerated_seconds)}
+    if not ahead:
+        return Finding(subject=MARKS, detail="none is in the future")
+    return Finding(
+        subject=MARKS,
+        state=FindingState.WARNING,
+        problem="some are in the future, from a run under a wrong clock",
+        detail=", ".join(f"{name} {_minute(clock * 1000)}" for name, clock in ahead.items()) + ".",
+        remedy=f"Run `brokerage index repair-clock {' '.join(ahead)}`.",
+    )
+
+
+def record_finding(found: Mapping[str, Any]) -> Finding:
+    """Return whether live records are dated in the future, from the hits by resource."""
+    if not found:
+        return Finding(subject=RECORD_TIMES, detail="none is in the future")
+    return Finding(
+        subject=RECORD_TIMES,
+        state=FindingState.WARNING,
+        problem="some records are dated in the future",
+        detail="; ".join(f"{name}: {hits['total']['value']:,}, {_dated_examples(hits)}" for name, hits in found.items())
+        + ".",
+        remedy="Correct `updated_at` at the source, then send them again with `brokerage index update`, or rebuild "
+        "with `brokerage index reindex`: every state with a right time replaces them.",
+    )
+
+
+def _dated_examples(hits: Any) -> str:
+    versions = {hit["_id"]: hit["fields"]["version"][0] for hit in hits["hits"]}
+    return ", ".join(f"{name} ({_minute(version_microseconds(version))})" for name, version in versions.items())
+
+
+def _minute(microseconds: int) -> str:
+    return (_EPOCH + dt.timedelta(microseconds=microseconds)).strftime("%Y-%m-%d %H:%M UTC")
+
+
+AUDIT_SUBJECT = "audit"
+_AUDIT_ROLE = "Give the service's user also the role `brokerage_service_audit` of docs/elasticsearch-rights.md."
+_DAY_MILLISECONDS = 86_400_000
+# An index holds the rows of a day, and pruning runs once a day.
+_SLACK_DAYS = 3
+
+
+async def audit_finding(
+    client: AsyncElasticsearch, engine: StatusReader, connection: ConnectionSettings, days: int
+) -> Finding:
+    """Return whether the audit can be written and is pruned; `days` are those that are kept, 0 if it is off."""
+    alias = connection.audit_index
+    if not days:
+        return Finding(subject=AUDIT_SUBJECT, detail="off (BROKERAGE_AUDIT_DAYS)")
+    if not await _may_write_audit(client, alias):
+        return _audit_problem("the service may not write it", f"Missing: `index` on {alias}.", _AUDIT_ROLE)
+    status, indices = await get_within_timeout(engine, f"/{alias}?flat_settings=true")
+    if status == HTTPStatus.NOT_FOUND:
+        return _audit_problem("it has no index", f"There is no alias {alias}.", "Run `brokerage audit create`.")
+    if status != HTTPStatus.OK:
+        state = FindingState.UNKNOWN
+        return Finding(subject=AUDIT_SUBJECT, state=state, problem="could not be checked", remedy=_AUDIT_ROLE)
+    return _audit_indices(indices, days)
+
+
+async def _may_write_audit(client: AsyncElasticsearch, alias: str) -> bool:
+    """Return whether the user has the privilege; also without security, where all have it."""
+    asked = [{"names": [alias], "privileges": [*WRITE_PRIVILEGES]}]
+    try:
+        rights = await client.security.has_privileges(index=asked)
+    except (ApiError, TransportError):
+        return True
+    return bool(rights["has_all_requested"])
+
+
+def _audit_indices(indices: Mapping[str, Any], days: int) -> Finding:
+    for name, facts in indices.items():
+        settings = facts["settings"]
+        if block := next((each for each in WRITE_BLOCKS if settings.get(each) == "true"), None):
+            return _audit_problem("its index refuses writes", f"{block} of {name} is true.", "Free disk space.")
+        created = int(settings.get("index.creation_date") or 0)
+        age = (time.time() * 1000 - created) / _DAY_MILLISECONDS
+        if created and age > days + _SLACK_DAYS:
+            kept = f"{name} is {age:.0f} days old, and BROKERAGE_AUDIT_DAYS is {days}."
+            return _audit_problem("it is not pruned", kept, "Run `brokerage audit prune` once a day.")
+    return Finding(subject=AUDIT_SUBJECT, detail=f"{len(indices)} indices, {days} days are kept")
+
+
+def _audit_problem(problem: str, detail: str, remedy: str) -> Finding:
+    return Finding(subject=AUDIT_SUBJECT, state=FindingState.WARNING, problem=problem, detail=detail, remedy=remedy)

@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from functools import partial
 
-from brokerage_feed.copies.copy_store import CopyStore
 from brokerage_feed.errors import ResourceNotLoaded, TokenExpired
 from brokerage_feed.feed import Feed
-from brokerage_feed.files.file_updater import FileUpdater
 from brokerage_feed.messages import ChangeBatch, SnapshotRecord
-from brokerage_feed.pull_status import PullStage, PullStatus
+from brokerage_feed.published_files import FileUpdater
+from brokerage_feed.pull_progress import PullStage, PullStatus
+from brokerage_feed.sqlite_copy import CopyStore
 
 TouchedRecords = set[tuple[str, str]]
 

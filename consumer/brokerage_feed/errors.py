@@ -1,4 +1,6 @@
-"""Errors of the consumer. Their messages never contain the key."""
+"""Errors of the consumer. Their messages never contain the key, and no characters that are unsafe for a terminal."""
+
+import re
 
 
 class FeedError(Exception):
@@ -48,3 +50,12 @@ class CopyError(Exception):
 
 class CopyLocked(CopyError):
     """Another pull is using the folder."""
+
+
+# C0 and C1 except tab and line break, and the characters that reverse the direction of text or break lines.
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def printable(text: str) -> str:
+    """Return a text with unsafe characters as `\\u001b`, which is also their form in JSON."""
+    return _UNSAFE.sub(lambda unsafe: f"\\u{ord(unsafe[0]):04x}", text)

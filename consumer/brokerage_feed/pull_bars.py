@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Self
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from brokerage_feed.pull_status import PullStage, PullStatus, VerificationOutcome
-from brokerage_feed.terminal_text import printable
+from brokerage_feed.errors import printable
+from brokerage_feed.pull_progress import PullStage, PullStatus, VerificationOutcome
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -21,7 +21,7 @@ from indexer.errors import RefusedError
 from indexer.scan import IndexRow, StoredDocument, fetch_documents, look_up_rows, scan_rows
 from indexer.settings import IndexerContext
 from mappings import Resource
-from mappings.shards.visibility import unhide
+from mappings.shards import unhide
 from mappings.stored_document import (
     TombstoneReason,
     is_move,

@@ -1,4 +1,4 @@
-"""Records of the live generation that change their shard, because their feed key does (`mappings.shards.visibility`).
+"""Records of the live generation that change their shard, because their feed key does (`mappings.shards`).
 
 The new copy is written first, then the copy that it leaves is marked. A run that is killed in between leaves two copies
 of which neither is marked; the next session marks the older one before it publishes anything. Once no reader needs it,
@@ -16,8 +16,7 @@ from indexer.changes.rewrites import write_all
 from indexer.clock import now_milliseconds
 from indexer.scan import IndexRow, StoredDocument, copies_of, look_up_rows, scan_documents, scan_rows
 from indexer.settings import IndexerContext
-from mappings.shards.ranges import ShardRanges
-from mappings.shards.visibility import HIDDEN, Interval, hide, read_intervals
+from mappings.shards import HIDDEN, Interval, ShardRanges, hide, read_intervals
 from mappings.stored_document import stored_feed_key
 
 # Longer than from a stamp to its mark, and than readers use an earlier mark: what was stamped before is seen by all.

@@ -20,7 +20,7 @@ from indexer.generations.lifecycle import refresh_all_copies
 from indexer.scan import IndexRow, StoredDocument, fetch_documents, look_up_rows
 from indexer.settings import IndexerContext
 from mappings import Resource
-from mappings.index_body import mapped_names
+from mappings.indices import mapped_names
 from mappings.stored_document import feed_key, stored_feed_key
 
 

@@ -29,7 +29,7 @@ from indexer.lock import DistributedLock, acquire_lock, create_fence, remove_fen
 from indexer.scan import fetch_documents
 from indexer.settings import IndexerContext
 from mappings import Resource
-from mappings.shards.ranges import ShardRanges
+from mappings.shards import ShardRanges
 
 # Longer than a bulk request may take.
 _BULK_TASK_TIMEOUT_SECONDS = 120.0

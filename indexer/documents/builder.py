@@ -25,11 +25,9 @@ from indexer.errors import InvalidRecordError
 from indexer.source.lines import RejectedLine, SourceLine
 from mappings import Resource
 from mappings.digest import bucket, record_hash, split_hash
-from mappings.display import ADDRESS_SWITCH, OPT_OUTS, refuses
 from mappings.fields import FieldKind
-from mappings.record_type import record_type
-from mappings.search_fields import Conversion, FieldOrigin, SearchField
-from mappings.shown_content import ShownContent
+from mappings.record_schema import record_type
+from mappings.search_fields import Conversion, FieldOrigin, SearchField, number_in
 from mappings.stored_document import (
     EXACT,
     RECORD_DELIMITER,
@@ -41,7 +39,7 @@ from mappings.stored_document import (
     move_id,
     split_record,
 )
-from mappings.values.numbers import number_in
+from mappings.visibility import ADDRESS_SWITCH, OPT_OUTS, ShownContent, refuses
 
 # The line of a document that does not come from a source line.
 _NO_LINE = SourceLine("", 0, b"")

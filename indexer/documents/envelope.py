@@ -18,8 +18,8 @@ from indexer.clock import LAST_MICROSECOND, epoch_microseconds, latest_microseco
 from indexer.errors import InvalidRecordError
 from indexer.source.lines import recovered_identifiers
 from mappings import Resource
-from mappings.identifiers import RULE, STORED_PATTERN
-from mappings.record_type import record_type, strict_record_type
+from mappings.fields import RULE, STORED_PATTERN
+from mappings.record_schema import record_type, strict_record_type
 
 _DateTime = Annotated[dt.datetime, msgspec.Meta(tz=True)]
 

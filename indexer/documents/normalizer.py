@@ -17,10 +17,9 @@ from typing import Any
 from indexer.errors import InvalidRecordError
 from indexer.reporting.report import RoundedField
 from mappings import Resource
-from mappings.fields import Field, FieldKind
-from mappings.legends import ON_MARKET_STATUSES, PROPERTY_TYPES, STATUSES
-from mappings.record_type import MAX_SAFE_INTEGER
-from mappings.values.text_forms import TextForm
+from mappings.fields import Field, FieldKind, TextForm
+from mappings.listing import ON_MARKET_STATUSES, PROPERTY_TYPES, STATUSES
+from mappings.record_schema import MAX_SAFE_INTEGER
 
 Roundings = dict[str, RoundedField]
 # What the members of an object were that are rounded in it, by name.

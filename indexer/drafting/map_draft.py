@@ -31,7 +31,7 @@ from indexer.source.tables.column_map import TableFormat
 from indexer.source.tables.rows import PATTERN_SIGNS, TableFile, header_cells, read_csv_rows, table_files
 from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING, TEAM, Resource
 from mappings.fields import Field, FieldKind, date_time, string
-from mappings.legends import STATUSES
+from mappings.listing import STATUSES
 
 _MAX_MAPPED = 30
 _UUID_FIELDS = {"ListAgentUUID": "agent", "SecondaryListAgentUUID": "agent", "BuyerAgentUUID": "agent"}

@@ -22,8 +22,7 @@ from indexer.generations.lifecycle import DELETED_QUERY, LIVE_QUERY, GenerationL
 from indexer.reporting.report import listed, tolerated_count
 from indexer.scan import IndexRow, count_completely, fetch_documents, look_up_rows, scan_rows, search_completely
 from indexer.settings import IndexerContext, IndexerSettings
-from mappings import COMPANY, RESOURCES, Resource
-from mappings.references import Reference, declared_references
+from mappings import COMPANY, RESOURCES, Reference, Resource, declared_references
 from mappings.stored_document import TombstoneReason, is_move, split_document_id
 
 _SAMPLE_SIZE = 100

@@ -18,17 +18,23 @@ from typing import Any, TypeAlias
 
 from elasticsearch import AsyncElasticsearch, NotFoundError
 
-from cluster.index_wear import WEAR_FILTER, WEAR_METRICS, IndexWear, read_wear
+from cluster.index_state import WEAR_FILTER, WEAR_METRICS, IndexWear, read_wear
 from indexer.backoff import retry
 from indexer.clock import first_future_version
 from indexer.errors import ElasticsearchError, LockedError, RefusedError
 from indexer.scan import count_completely
 from indexer.settings import IndexerContext, replica_settings
 from mappings import Resource
-from mappings.generations import Generation, parse_generation, served_alias
-from mappings.index_body import BLOCK_NOTE, BLOCK_SETTING, index_body, schema_fingerprint
-from mappings.shards.ranges import META_KEY, ONE_SHARD, ShardRanges, read_ranges
-from mappings.shards.visibility import LEFT_QUERY
+from mappings.indices import (
+    BLOCK_NOTE,
+    BLOCK_SETTING,
+    Generation,
+    index_body,
+    parse_generation,
+    schema_fingerprint,
+    served_alias,
+)
+from mappings.shards import LEFT_QUERY, META_KEY, ONE_SHARD, ShardRanges, read_ranges
 
 # Merging a large index is one request that may take hours.
 _MAINTENANCE_TIMEOUT_SECONDS = 24 * 3600

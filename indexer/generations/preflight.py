@@ -6,7 +6,7 @@ from typing import Any
 
 from elasticsearch import AsyncElasticsearch
 
-from cluster.supported_versions import unsupported_versions
+from cluster.connection import unsupported_versions
 from indexer.errors import RefusedError
 
 _DISK = "cluster.routing.allocation.disk."

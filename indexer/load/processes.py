@@ -26,7 +26,7 @@ from indexer.load.chunk_writer import LoadedLines
 from indexer.settings import IndexerContext, IndexerSettings
 from indexer.source.line_ranges import LineRange
 from mappings import RESOURCES, Resource
-from mappings.shards.ranges import ShardRanges
+from mappings.shards import ShardRanges
 
 _LENGTH = struct.Struct(">Q")
 

@@ -18,7 +18,7 @@ from indexer.scan import IndexRow, scan_rows
 from indexer.settings import AUTO, IndexerContext, IndexerSettings, ShardRequest
 from indexer.source.lines import SourceLine
 from mappings.digest import BUCKETS
-from mappings.shards.ranges import MAX_SHARDS, ONE_SHARD, ShardRanges, cut_evenly
+from mappings.shards import MAX_SHARDS, ONE_SHARD, ShardRanges, cut_evenly
 from mappings.stored_document import feed_key
 
 # The bytes of an index, one copy, for a byte of its source: listings in docs/sizing.md.

@@ -19,9 +19,9 @@ from typing import Any
 import orjson
 from elasticsearch import NotFoundError
 
-from cluster.http.node_loss import NODE_LOSS_TYPES
-from cluster.http.raw_json import RAW_HEADERS
-from cluster.index_wear import IndexWear
+from cluster.http.nodes import NODE_LOSS_TYPES
+from cluster.http.responses import RAW_HEADERS
+from cluster.index_state import IndexWear
 from indexer.backoff import retry
 from indexer.errors import ElasticsearchError, error_reason, translate_client_errors
 from indexer.generations.lifecycle import GenerationLifecycle, index_wear, largest_shard, shard_copies

@@ -17,7 +17,7 @@ from indexer.lock import acquire_lock, ignore_wait
 from indexer.scan import IndexRow, scan_rows
 from indexer.settings import IndexerContext
 from mappings import RESOURCES, Resource
-from mappings.shards.ranges import ShardRanges
+from mappings.shards import ShardRanges
 
 
 class Pruned(NamedTuple):

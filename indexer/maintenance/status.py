@@ -6,8 +6,7 @@ from typing import Any
 import orjson
 
 from cluster.control_index import read_mark
-from cluster.index_wear import IndexWear
-from cluster.shard_placement import SHARD_COLUMNS, large_shards, missing_copies, missing_shards, read_copies
+from cluster.index_state import SHARD_COLUMNS, IndexWear, large_shards, missing_copies, missing_shards, read_copies
 from indexer.backoff import retry
 from indexer.changes.new_lives import replaced_resources
 from indexer.clock import is_ahead

@@ -15,8 +15,7 @@ import orjson
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from cluster.safe_console import SafeConsole
-from cluster.terminal_text import printable
+from cluster.terminal import SafeConsole, printable
 from indexer.reporting.report import EVERY_COMPANY_COVERED, ResourceReport, RunStage, RunSummary, fault_lines
 
 if TYPE_CHECKING:

@@ -22,8 +22,7 @@ from indexer.reso.source_map import (
     Dialect,
     Walk,
 )
-from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP, DataDictionary, DictionaryEntity
-from mappings.values.normalization import normalize_lookup
+from mappings.data_dictionary import MODIFICATION_TIMESTAMP, DataDictionary, DictionaryEntity, normalize_lookup
 
 Offered = Mapping[str, EntityMetadata]
 

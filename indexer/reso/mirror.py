@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from cluster.private_files import create_file, make_folder
-from mappings.data_dictionary.model import DataDictionary
+from mappings.data_dictionary import DataDictionary
 
 _PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-64000; PRAGMA temp_store=FILE;"
 _SCHEMA = """

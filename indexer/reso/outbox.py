@@ -23,7 +23,7 @@ from indexer.reso.mirror import Mirror
 from indexer.reso.source_map import ReplicationPlan
 from indexer.source.lines import ChangeStream, LineStream, RejectedLine, SourceLine
 from mappings import COMPANY, RESOURCES, Resource
-from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
+from mappings.data_dictionary import MODIFICATION_TIMESTAMP
 
 encode = msgspec.json.Encoder(order="deterministic").encode
 _DIGEST_BYTES = 16

@@ -18,8 +18,7 @@ import msgspec
 from indexer.errors import SourceError
 from indexer.reso.client.limits import SourceLimits
 from indexer.reso.client.odata import string_literal
-from mappings.data_dictionary.loader import load_dictionary
-from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP, DataDictionary
+from mappings.data_dictionary import MODIFICATION_TIMESTAMP, DataDictionary, load_dictionary
 
 OWN_SET: Final = "set"
 EMBEDDED: Final = "embedded"

@@ -20,7 +20,7 @@ from indexer.source.lines import RejectedLine, Source, require_present
 from indexer.verify.sides import IndexSide, RecordedSide, RecordState, SourceSide, VerificationSide, recorded
 from mappings import RESOURCES, Resource
 from mappings.digest import COARSE_BUCKETS, Digest, coarse_bucket
-from mappings.generations import parse_generation
+from mappings.indices import parse_generation
 
 # Records listed per kind of difference; all are counted.
 MAX_NAMED = 1_000

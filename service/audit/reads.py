@@ -17,7 +17,7 @@ import orjson
 from aiohttp import web
 
 from cluster.control_index import Mark
-from mappings.identifiers import is_identifier
+from mappings.fields import is_identifier
 from mappings.resource import Resource
 from mappings.stored_document import RECORD_DELIMITER
 from service.http.responses import JsonBytes, has_sent_tag

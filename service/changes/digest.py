@@ -12,7 +12,7 @@ from aiohttp import web
 from cluster.control_index import Mark
 from mappings.digest import Digest
 from mappings.resource import Resource
-from mappings.shown_content import ShownContent
+from mappings.visibility import ShownContent
 from service.errors import InvalidRequest, NotLoaded
 from service.feed import token
 from service.feed.entries import FeedView, HashSums, published_mark, sum_aggregations

@@ -18,10 +18,10 @@ from aiohttp import web
 from cluster.control_index import Mark
 from mappings import RESOURCES
 from mappings.digest import Digest
-from mappings.index_body import schema_fingerprint
+from mappings.indices import schema_fingerprint
 from mappings.resource import Resource
-from mappings.shown_content import ShownContent
 from mappings.stored_document import RECORD_DELIMITER, feed_key, feed_key_range
+from mappings.visibility import ShownContent
 from service.errors import ApiError, EngineUnavailable, NotLoaded, ResourceUnavailable
 from service.feed import token
 from service.feed.entries import SOURCE_KEY, FeedView, decode_hits, digest_body, parse_digest, published_mark

@@ -12,7 +12,7 @@ import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from cluster.index_wear import wear_sentence
+from cluster.index_state import wear_sentence
 from mappings import LISTING, SOLD_LISTING
 from service.app import SERVICES
 from service.console.consumers import FeedConsumer, KeyUse

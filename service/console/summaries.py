@@ -11,7 +11,7 @@ from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout, w
 from yarl import URL
 
 from cluster.connection import ConnectionSettings
-from cluster.index_wear import WEAR_FILTER, WEAR_METRICS, IndexWear, read_wear
+from cluster.index_state import WEAR_FILTER, WEAR_METRICS, IndexWear, read_wear
 from mappings import RESOURCES
 from mappings.resource import Resource
 from service.console.consumers import ConsumerRegistry, FeedConsumer, KeyUse, merge_consumers, merge_key_uses

@@ -11,12 +11,11 @@ import orjson
 from cluster.control_index import Mark
 from mappings import LISTING, RESOURCES
 from mappings.digest import BUCKETS, COARSE_BUCKETS, Digest
-from mappings.display import ADDRESS_SWITCH, LISTING_SWITCH, refuses
 from mappings.fields import View
-from mappings.legends import ON_MARKET_STATUSES
+from mappings.listing import ON_MARKET_STATUSES
 from mappings.resource import Resource
-from mappings.shown_content import WHOLE_CONTENT, ShownContent
 from mappings.stored_document import RECORD_DELIMITER, RECORD_KEY, TombstoneReason, sorted_companies, split_document_id
+from mappings.visibility import ADDRESS_SWITCH, LISTING_SWITCH, WHOLE_CONTENT, ShownContent, refuses
 from service.errors import RebuildDue
 from service.feed.token import view_fingerprint
 from service.http.responses import JsonBytes

@@ -12,8 +12,7 @@ import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
-from cluster.control_index import Mark
-from cluster.token_keys import TOKEN_KEYS_ID, TokenKeys
+from cluster.control_index import TOKEN_KEYS_ID, Mark, TokenKeys
 from mappings import RESOURCES
 from mappings.resource import Resource
 from service.errors import ApiError, EngineUnavailable, InvalidRequest

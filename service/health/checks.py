@@ -9,15 +9,13 @@ from typing import Any, Protocol
 
 import msgspec
 
-from cluster.connection import ConnectionSettings
-from cluster.control_index import Mark, mark_id
-from cluster.index_identity import index_identity, is_another
-from cluster.supported_versions import unsupported_versions
+from cluster.connection import ConnectionSettings, unsupported_versions
+from cluster.control_index import Mark, index_identity, is_another, mark_id
 from mappings import RESOURCES
-from mappings.index_body import index_mapping, index_settings, mapped_names, schema_fingerprint
+from mappings.indices import index_mapping, index_settings, mapped_names, schema_fingerprint
 from mappings.resource import Resource
 from mappings.search_fields import SYSTEM_FIELDS, SearchField
-from mappings.shards.ranges import ShardRanges, read_ranges
+from mappings.shards import ShardRanges, read_ranges
 from mappings.stored_document import EXACT
 from service.errors import ApiError, DeadlineExceeded, EngineUnavailable
 from service.search.cached_value import CachedValue

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from mappings.display import DisplayLicence
+from mappings.visibility import DisplayLicence
 
 _BASE62 = string.digits + string.ascii_letters
 _ID_ALPHABET = string.digits + string.ascii_lowercase
@@ -97,7 +97,7 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     default of the tier or the service. `fields` are the visible field groups, None for all. `successor` is the id of
     the key that replaces this one. `profile` is `compatible` for clients of similar platforms; a name that this version
     does not know has no effect. Unknown members of newer versions are ignored.
-    `display` is the licence by which listings are shown (`mappings.display`); a key with an unknown one is damaged.
+    `display` is the licence by which listings are shown (`mappings.visibility`); a key with an unknown one is damaged.
     """
 
     key_id: str

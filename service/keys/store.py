@@ -10,8 +10,8 @@ import msgspec
 from elasticsearch import AsyncElasticsearch, ConflictError, NotFoundError
 
 from cluster.control_index import ensure_index
-from cluster.write_blocks import BlockedWrites
-from mappings.display import DisplayLicence
+from cluster.index_state import BlockedWrites
+from mappings.visibility import DisplayLicence
 from service.keys.api_key import (
     KEYS_INDEX_BODY,
     USAGE_INDEX_BODY,

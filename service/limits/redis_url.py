@@ -3,8 +3,8 @@
 from importlib.util import find_spec
 from urllib.parse import parse_qs, urlsplit
 
-from cluster.plain_http import is_loopback
 from cluster.settings import SettingError
+from cluster.tls import is_loopback
 
 REDIS_URL_SETTING = "BROKERAGE_REDIS_URL"
 REDIS_ALLOW_PLAIN_SETTING = "BROKERAGE_REDIS_ALLOW_PLAIN"

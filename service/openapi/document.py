@@ -14,7 +14,7 @@ from apispec import APISpec
 from apispec.ext.marshmallow import MarshmallowPlugin
 
 from mappings.fields import View
-from mappings.legends import PROPERTY_TYPES
+from mappings.listing import PROPERTY_TYPES
 from service.capability import Capability
 from service.http.negotiation import GEOJSON, JSON, ContentCoding, negotiate_coding
 from service.http.responses import API_KEY_HEADER, API_KEY_PARAMETER, PrecompressedBody, precompress

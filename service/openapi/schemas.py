@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from mappings.fields import View
-from mappings.json_schema import UNDERSCORED_SUFFIX, record_schema, timestamps_schema
+from mappings.record_schema import UNDERSCORED_SUFFIX, record_schema, timestamps_schema
 from mappings.resource import Resource
 from service.operation import Operation
 from service.records.examples import example_record, example_timestamps, example_variant

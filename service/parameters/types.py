@@ -11,9 +11,8 @@ from typing import Any, Self
 
 from marshmallow import ValidationError, fields
 
-from mappings.identifiers import MAX_CHARACTERS
-from mappings.legends import PROPERTY_TYPES
-from mappings.values.text_forms import TEXT_PATTERN, TEXT_RULE, UUID_RULE, TextForm
+from mappings.fields import MAX_CHARACTERS, TEXT_PATTERN, TEXT_RULE, UUID_RULE, TextForm
+from mappings.listing import PROPERTY_TYPES
 from service.search import query
 from service.search.query import Clause
 

@@ -14,8 +14,7 @@ import orjson
 
 from cluster.connection import ConnectionSettings, connect
 from cluster.control_index import Mark
-from cluster.http.node_pool import LeastRequestsPool
-from cluster.http.reading_node import ReadingNode
+from cluster.http.nodes import LeastRequestsPool, ReadingNode
 from mappings import RESOURCES
 from mappings.resource import Resource
 from service.app import build_services

@@ -20,10 +20,9 @@ from typing import Any
 import msgspec
 import orjson
 
-from mappings.casing import underscore
-from mappings.display import ADDRESS_SWITCH, refuses
-from mappings.fields import Field, FieldKind, View
+from mappings.fields import Field, FieldKind, View, underscore
 from mappings.resource import Resource
+from mappings.visibility import ADDRESS_SWITCH, refuses
 from service.http.responses import JsonBytes
 
 # Without fractions: 1e3 would be encoded as 1000.0.

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from mappings.casing import underscore
+from mappings.fields import underscore
 from mappings.resource import Resource
 
 # Doc values come as lists, even single ones, and are absent if the document has none.

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from cluster.control_index import Mark
-from cluster.publications import HEAD_ID, LedgerArchive, LedgerHead, Publication, archive_id
+from cluster.control_index import HEAD_ID, LedgerArchive, LedgerHead, Mark, Publication, archive_id
 from service.errors import EngineUnavailable
 from service.search.cached_value import CachedValue
 from service.search.engine import SearchEngine

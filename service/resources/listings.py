@@ -1,7 +1,7 @@
 """`/listings` and `/listings/{platform_listing_id}`."""
 
 from mappings import LISTING
-from mappings.legends import COMING_SOON, ON_MARKET_STATUSES
+from mappings.listing import COMING_SOON, ON_MARKET_STATUSES
 from service.operation import Operation
 from service.parameters.groups import AgentReferences, CursorPaging, ParentScope, TimestampsOption, UnderscoreOption
 from service.parameters.types import Boolean, Choice, PropertyTypes, Text, UnixSecond, any_of, is_true

@@ -13,8 +13,7 @@ from marshmallow import Schema
 from multidict import MultiMapping
 
 from cluster.control_index import Mark
-from mappings.casing import underscore
-from mappings.fields import View
+from mappings.fields import View, underscore
 from mappings.resource import Resource
 from service.errors import CollectedFaults, InvalidRequest, NotFound
 from service.http.responses import (
@@ -53,7 +52,7 @@ async def filter_clauses(
 ) -> tuple[Clause, ...]:
     """Return the clauses of all parameters and rules; raise ApiError for an invalid reference.
 
-    `address_fields` are search fields of addresses, by which hidden ones are not found (`mappings.display`).
+    `address_fields` are search fields of addresses, by which hidden ones are not found (`mappings.visibility`).
     """
     sent, hidden = call.parameters, address_fields if address_fields and call.visibility.display else frozenset[str]()
     built = ((builder.field, builder.clause(sent[name], sent)) for name, builder in _builders(call.schema))

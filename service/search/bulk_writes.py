@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from cluster.write_blocks import write_block
+from cluster.index_state import write_block
 from service.errors import ApiError
 from service.search.engine import SearchEngine
 

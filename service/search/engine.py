@@ -21,8 +21,7 @@ from elastic_transport import (
     TransportError,
 )
 
-from cluster.http.node_health import NodeHealth
-from cluster.http.reading_node import ReadingNode
+from cluster.http.nodes import NodeHealth, ReadingNode
 from service.errors import (
     ApiError,
     DataReplaced,

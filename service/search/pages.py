@@ -6,7 +6,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
 
-from mappings.index_body import MAX_RESULT_WINDOW
+from mappings.indices import MAX_RESULT_WINDOW
 from mappings.resource import Resource
 from mappings.stored_document import feed_key
 from service.errors import InvalidRequest

@@ -14,10 +14,9 @@ import msgspec
 import orjson
 
 from cluster.control_index import Mark
-from mappings.generations import served_alias
+from mappings.indices import served_alias
 from mappings.resource import Resource
-from mappings.shards.ranges import ShardRanges, read_ranges
-from mappings.shards.visibility import LEFT_QUERY, hidden_query
+from mappings.shards import LEFT_QUERY, ShardRanges, hidden_query, read_ranges
 from mappings.stored_document import RECORD_DELIMITER, RECORD_KEY, feed_key
 from service.errors import EngineUnavailable, RebuildDue
 from service.http.responses import JsonBytes

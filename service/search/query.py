@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, NamedTuple
 
-from mappings.display import ADDRESS_HIDDEN, WITHHELD, DisplayLicence
+from mappings.fields import TextForm
 from mappings.resource import Resource
 from mappings.stored_document import companies_query, feed_key, feed_key_range
-from mappings.values.text_forms import TextForm
+from mappings.visibility import ADDRESS_HIDDEN, WITHHELD, DisplayLicence
 from service.scope import Scope
 
 # Queries whose only key is a field. An aggregation of the same name has options instead, `field` among them.

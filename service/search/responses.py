@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 import orjson
 
-from cluster.http.node_loss import NODE_LOSS_TYPES
+from cluster.http.nodes import NODE_LOSS_TYPES
 from mappings.stored_document import RECORD_DELIMITER, RECORD_KEY
 from service.errors import ApiError, DeadlineExceeded, EngineUnavailable, InternalError, RebuildDue
 from service.http.responses import JsonBytes

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 from prometheus_client import Counter
 
-from cluster.terminal_text import printable
+from cluster.terminal import printable
 from service.telemetry.observation import CURRENT_OBSERVATION
 from service.telemetry.requests import EmitLine
 

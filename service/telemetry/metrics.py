@@ -13,7 +13,7 @@ from prometheus_client.core import (
 )
 
 from cluster.control_index import Mark
-from cluster.http.node_health import NodeHealth
+from cluster.http.nodes import NodeHealth
 from mappings.resource import Resource
 from service.http.adapter import RequestAdapter
 from service.http.problems import problem_middleware

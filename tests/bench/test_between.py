@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from bench.tap import Heard, tapped
-from embedded.ports import free_ports
+from embedded.node_options import free_ports
 from tests.bench.servers import serving
 
 

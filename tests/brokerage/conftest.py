@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from brokerage.command import main
-from embedded.cache_folders import cache_folder
+from embedded.folders import cache_folder
 from tests.processes import workers_of
 from tests.waiting import wait_until
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+import cluster.index_state as index_wear
 import indexer.maintenance.compaction as cluster_load
 from brokerage.command import main
-from cluster import index_wear
 from mappings import COMPANY, RESOURCES, TEAM
 from tests.brokerage.conftest import running
 from tests.network.proxy import Proxy

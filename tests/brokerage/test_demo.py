@@ -14,7 +14,7 @@ from typing import Any
 from elasticsearch import AsyncElasticsearch
 
 from embedded import NodeOptions
-from embedded.data_folder import DataFolder
+from embedded.folders import DataFolder
 from tests.brokerage.conftest import RunningCommand, run, running
 from tests.neighbours import steady_port
 

@@ -17,7 +17,7 @@ def test_every_call_of_indexer_keys_service_and_doctor_goes_over_tls_and_is_docu
     engine_url: str, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("cluster.index_wear.FEWEST_DELETED", 1)
+    monkeypatch.setattr("cluster.index_state.FEWEST_DELETED", 1)
     # The same calls, less often: half a minute passes until Elasticsearch gives up what was just deleted.
     monkeypatch.setattr("indexer.maintenance.compaction._LONGEST_SECONDS", 0.0)
     with record_calls(engine_url, prefix, tmp_path) as talk:

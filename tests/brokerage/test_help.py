@@ -11,7 +11,7 @@ import orjson
 import pytest
 import rich_click as click
 
-from brokerage.exit_codes import ExitCode
+from brokerage.command_runs import ExitCode
 from brokerage.settings_types import SETTINGS_TYPES
 from tests.brokerage.command_tree import COMMANDS, examples, parse_command_line
 from tests.brokerage.conftest import COMMAND, run

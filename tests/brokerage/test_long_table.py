@@ -3,7 +3,7 @@
 import pytest
 from rich.cells import cell_len
 
-from brokerage.long_table import Column, table_lines
+from brokerage.tables import Column, table_lines
 
 COLUMNS = (Column("Id"), Column("Name", may_fold=True), Column("State"))
 ROWS = [("a1", "Smith & Sons", "active"), ("b2", "東京" * 10, "revoked")]

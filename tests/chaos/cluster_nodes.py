@@ -11,7 +11,7 @@ from typing import Any
 from elasticsearch import ApiError, AsyncElasticsearch, TransportError
 
 from embedded import EmbeddedCluster, NodeOptions
-from embedded.readiness import is_cluster_ready
+from embedded.embedded_cluster import is_cluster_ready
 
 HEAP_MB = 512
 _LOOK_SECONDS = 0.1

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mappings.casing import underscore
+from mappings.fields import underscore
 from tests.contract.world import Envelope, read_source, unix_time
 
 Record = dict[str, Any]

@@ -8,7 +8,7 @@ from typing import Any
 from elasticsearch.helpers import async_bulk, async_scan
 
 from mappings import LISTING
-from mappings.index_body import index_body
+from mappings.indices import index_body
 from tests.chaos.request_totals import GOOD, ObservedRequest
 from tests.chaos.scenario_cluster import ScenarioCluster
 from tests.chaos.scenario_result import ScenarioResult

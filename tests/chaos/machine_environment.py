@@ -21,7 +21,7 @@ from indexer import IndexerSettings, rebuild
 from indexer.documents.companies import EVERY_COMPANY
 from indexer.generations.checkpoint import BuildJob
 from mappings import COMPANY, LISTING, SOLD_LISTING, Resource
-from mappings.shards.ranges import ShardRanges, cut_evenly
+from mappings.shards import ShardRanges, cut_evenly
 from mappings.stored_document import feed_key
 from service.app import SERVICES, create_app
 from service.keys.store import KeyGrant, KeyStore

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from mappings import LISTING, SOLD_LISTING, Resource
-from mappings.legends import ON_MARKET_STATUSES
+from mappings.listing import ON_MARKET_STATUSES
 from tests.chaos.machine_model import CHILDREN, LONE, NUMBERS, PARENT, STATUSES, form_of
 from tests.indexer.expected_state import TeamState
 

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from unittest.mock import patch
 
+import cluster.index_state as index_wear
 import indexer.maintenance.compaction as cluster_load
-from cluster import index_wear
 from indexer import CompactionOutcome, ResourceReport, RunStage, compact
 from indexer.maintenance.compaction import MergeTasks
 from tests.chaos.scenario_cluster import ScenarioCluster

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from cluster import index_wear
-from cluster.index_wear import IndexWear, read_wear
+import cluster.index_state as index_wear
+from cluster.index_state import IndexWear, read_wear
 
 
 def copy(deleted: int, segments: int = 1, count: int = 90) -> dict[str, Any]:

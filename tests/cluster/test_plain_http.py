@@ -7,8 +7,8 @@ import pytest
 from brokerage_feed import Feed
 from brokerage_feed.errors import KeyExposed
 from cluster.connection import ConnectionSettings
-from cluster.plain_http import is_exposed
 from cluster.settings import SettingError
+from cluster.tls import is_exposed
 from indexer.errors import SourceError
 from indexer.reso.client.reso_client import ResoClient
 from indexer.reso.settings import ResoSettings

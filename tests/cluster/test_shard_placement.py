@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from cluster.shard_placement import (
+from cluster.index_state import (
     ShardCopy,
     exposed_shards,
     large_shards,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cluster.supported_versions import unsupported_versions
+from cluster.connection import unsupported_versions
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.table import Table
 
-import brokerage_feed.terminal_text
+import brokerage_feed.errors
 from brokerage.output import echo
-from cluster.safe_console import SafeConsole
-from cluster.terminal_text import printable
+from cluster.terminal import SafeConsole, printable
 from service.telemetry.logs import ConsoleLogFormatter, JsonLogFormatter
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +33,7 @@ def _is_safe(text: str) -> bool:
 def test_no_unsafe_character_stays_and_all_others_do(text: str) -> None:
     shown = printable(text)
     assert _is_safe(shown)
-    assert printable(shown) == shown == brokerage_feed.terminal_text.printable(text)
+    assert printable(shown) == shown == brokerage_feed.errors.printable(text)
     assert all(character in shown for character in text if character.isprintable())
     assert json.loads(printable(json.dumps(text, ensure_ascii=False))) == text
 

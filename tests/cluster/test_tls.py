@@ -15,9 +15,8 @@ import pytest
 from elastic_transport import TlsError
 from trustme import LeafCert
 
-from cluster.connection import ConnectionSettings, connect
-from cluster.http.reading_node import ReadingNode
-from cluster.http.typed_node import TypedNode
+from cluster.connection import ConnectionSettings, TypedNode, connect
+from cluster.http.nodes import ReadingNode
 from cluster.settings import SettingError
 from cluster.tls import TlsContext
 from tests.cluster.http.http_responses import with_length

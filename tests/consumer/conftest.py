@@ -17,11 +17,11 @@ import pytest
 from click.testing import CliRunner
 
 from brokerage.command import main
-from brokerage_feed.copies.sqlite_copy import SqliteCopy
 from brokerage_feed.copy_updater import CopyUpdater
 from brokerage_feed.feed import Feed
-from brokerage_feed.pull_status import PullStatus
+from brokerage_feed.pull_progress import PullStatus
 from brokerage_feed.records import RESOURCE_NAMES as RESOURCES
+from brokerage_feed.sqlite_copy import SqliteCopy
 from tests.consumer.stand_in_service import KEY, StandInService
 from tests.network.http import http
 from tests.network.server import serving

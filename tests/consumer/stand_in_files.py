@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from brokerage_feed.files.zstd import zstd
+from brokerage_feed.published_files import zstd
 from brokerage_feed.record_hashes import RunningDigest
 from tests.network.http import Reply, Request
 

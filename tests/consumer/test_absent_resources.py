@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from brokerage_feed.errors import FeedUnavailable
-from brokerage_feed.pull_loop import PullPlan, pull_once
-from brokerage_feed.pull_status import PullStage, VerificationOutcome
+from brokerage_feed.pull import PullPlan, pull_once
+from brokerage_feed.pull_progress import PullStage, VerificationOutcome
 from tests.consumer.conftest import ServedStandIn, copied, open_pull, run
 from tests.consumer.stand_in_service import KEY
 from tests.consumer.test_pull_command import summary

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from brokerage_feed.copies.sqlite_copy import SqliteCopy
 from brokerage_feed.errors import CopyError
+from brokerage_feed.sqlite_copy import SqliteCopy
 from indexer.reso.mirror import Mirror
-from mappings.data_dictionary.loader import load_dictionary
+from mappings.data_dictionary import load_dictionary
 
 Opened = Callable[[Path], object]
 

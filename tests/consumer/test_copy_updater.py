@@ -6,14 +6,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from brokerage_feed.copies.sqlite_copy import SqliteCopy
 from brokerage_feed.copy_updater import CopyUpdater
 from brokerage_feed.errors import CopyError, FeedUnavailable
 from brokerage_feed.messages import ChangeBatch
-from brokerage_feed.pull_loop import PullPlan, pull_once
-from brokerage_feed.pull_status import VerificationOutcome
+from brokerage_feed.pull import PullPlan, pull_once
+from brokerage_feed.pull_progress import VerificationOutcome
 from brokerage_feed.record_hashes import bucket_of
 from brokerage_feed.records import RESOURCE_NAMES as RESOURCES
+from brokerage_feed.sqlite_copy import SqliteCopy
 from tests.consumer.conftest import ServedStandIn, change_copy, copied, open_pull
 from tests.consumer.stand_in_service import TIME
 from tests.network.http import Request

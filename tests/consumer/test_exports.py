@@ -5,8 +5,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from brokerage_feed.copies.export import export_resource
-from brokerage_feed.pull_loop import PullPlan, pull_once
+from brokerage_feed.export import export_resource
+from brokerage_feed.pull import PullPlan, pull_once
 from tests.consumer.conftest import ServedStandIn, open_pull, run
 
 
@@ -27,7 +27,7 @@ async def test_parquet_holds_what_the_copy_holds(served: ServedStandIn, tmp_path
 async def test_without_its_package_parquet_is_refused_before_anything_is_asked(
     served: ServedStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("brokerage_feed.copies.export.find_spec", lambda _: None)
+    monkeypatch.setattr("brokerage_feed.export.find_spec", lambda _: None)
     code, _, err = await run(tmp_path, "--url", served.url, "--format", "parquet")
     assert (code, served.stand_in.asked) == (1, [])
     assert err == "Parquet needs pyarrow, which is not installed: pip install 'brokerage-feed[parquet]'.\n"

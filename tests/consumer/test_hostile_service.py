@@ -9,13 +9,14 @@ import orjson
 import pytest
 import zstandard
 
-from brokerage_feed import Feed, FeedError, response_bodies
-from brokerage_feed.copies.sqlite_copy import SqliteCopy
+import brokerage_feed.http_client as response_bodies
+from brokerage_feed import Feed, FeedError
 from brokerage_feed.copy_updater import CopyUpdater
 from brokerage_feed.errors import NoProgress, ResponseTooLarge
 from brokerage_feed.feed import MAX_EMPTY_PAGES
-from brokerage_feed.pull_loop import PullPlan, pull_once
+from brokerage_feed.pull import PullPlan, pull_once
 from brokerage_feed.records import RESOURCE_NAMES as RESOURCES
+from brokerage_feed.sqlite_copy import SqliteCopy
 from tests.consumer.conftest import ServedStandIn, copied, run
 from tests.consumer.stand_in_service import KEY, TIME
 from tests.network.http import Reply, Request, http

@@ -10,7 +10,7 @@ from indexer.errors import InvalidRecordError
 from indexer.reporting.dead_letters import DeadLetters
 from indexer.reso.mirror import Mirror
 from indexer.source.lines import RejectedLine, SourceLine
-from mappings.data_dictionary.loader import load_dictionary
+from mappings.data_dictionary import load_dictionary
 from tests.consumer.conftest import ServedStandIn, run
 
 

@@ -12,7 +12,7 @@ import pytest
 from brokerage_feed import SyncFeed
 from brokerage_feed.errors import FeedRequestRejected, NoProgress
 from brokerage_feed.feed import Feed
-from brokerage_feed.files.file_updater import FileUpdater
+from brokerage_feed.published_files import FileUpdater
 from service.site.pages import PAGE_BY_PATH
 from tests.consumer.conftest import ServedStandIn, command, copied, run
 from tests.consumer.stand_in_files import PublishedStandIn
@@ -148,7 +148,7 @@ async def test_a_load_that_was_stopped_continues_after_its_last_record(
 
     async def stopping(updater: FileUpdater, *arguments: object) -> None:
         if arguments[0].name == names[1]:  # type: ignore[attr-defined]
-            monkeypatch.setattr("brokerage_feed.files.file_updater._BATCH_RECORDS", 100)
+            monkeypatch.setattr("brokerage_feed.published_files._BATCH_RECORDS", 100)
             monkeypatch.setattr(
                 updater._copy, "add_snapshot_records", _stop_after(updater._copy.add_snapshot_records, 3)
             )
@@ -217,7 +217,7 @@ async def test_a_file_that_is_not_as_listed_is_refused(served: ServedStandIn, tm
     else:
         from hashlib import sha256  # noqa: PLC0415 - only here
 
-        from brokerage_feed.files.zstd import zstd  # noqa: PLC0415 - only here
+        from brokerage_feed.published_files import zstd  # noqa: PLC0415 - only here
 
         published.files[name] = changed = zstd.compress(b'{"id": 1}\n') if damage == "lines" else b"no frames"
         listed.update(bytes=len(changed), sha256=sha256(changed).hexdigest())

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
-from brokerage_feed.folder_lock import lock_folder
+from brokerage_feed.private_files import lock_folder
 from brokerage_feed.records import RESOURCE_NAMES as RESOURCES
 from tests.consumer.conftest import COMMAND, ServedStandIn, change_copy, command, copied, run
 from tests.consumer.stand_in_service import KEY, respond_with

@@ -8,10 +8,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from brokerage.pull import pull as server_pull
-from brokerage.pull_settings import PullSettings
-from brokerage_feed.command import main
-from brokerage_feed.pull.pull_command import pull
-from brokerage_feed.pull.pull_settings import API_KEY, PULL_SETTINGS
+from brokerage.settings_types import PullSettings
+from brokerage_feed.command import main, pull
+from brokerage_feed.pull_settings import API_KEY, PULL_SETTINGS
 from tests.consumer.conftest import ServedStandIn, copied, run
 from tests.consumer.stand_in_service import KEY
 

@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestServer
 
 from indexer import rollback
 from mappings import AGENT, COMPANY, LISTING, OFFICE, RESOURCES, SOLD_LISTING, TEAM, Resource
-from mappings.display import DisplayLicence
+from mappings.visibility import DisplayLicence
 from service.app import create_app
 from service.keys.store import KeyGrant, KeyStore
 from service.settings import ServiceSettings

@@ -7,7 +7,7 @@ import pytest
 
 from brokerage_feed.errors import FeedRequestRejected
 from brokerage_feed.feed import Feed
-from brokerage_feed.files.file_updater import FileUpdater
+from brokerage_feed.published_files import FileUpdater
 from tests.consumer.conftest import ServedStandIn, open_pull
 from tests.consumer.stand_in_files import PublishedStandIn
 from tests.consumer.stand_in_service import KEY

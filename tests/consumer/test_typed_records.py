@@ -8,7 +8,7 @@ import pytest
 
 from brokerage_feed import records
 from mappings import RESOURCES, Resource
-from mappings.record_type import record_type
+from mappings.record_schema import record_type
 from sample import write_source
 from tests.consumer.typed_records import FOLDER, render_modules
 

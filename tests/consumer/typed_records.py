@@ -67,10 +67,10 @@ def _record_module(resource: Resource) -> str:
 
 
 def _import_of(names: list[str]) -> list[str]:
-    line = f"from brokerage_feed.records.nested import {', '.join(names)}"
+    line = f"from brokerage_feed.records import {', '.join(names)}"
     if len(line) <= _LINE_LENGTH:
         return [line]
-    return ["from brokerage_feed.records.nested import (", *(f"    {name}," for name in names), ")"]
+    return ["from brokerage_feed.records import (", *(f"    {name}," for name in names), ")"]
 
 
 def _nested_module() -> str:
@@ -90,7 +90,7 @@ def _objects(fields: Iterable[Field]) -> Iterator[Field]:
 def _head(summary: str, body: Iterable[str], imported: Iterable[str] = ()) -> list[str]:
     names = "Any, TypedDict" if any("Any" in line for line in body) else "TypedDict"
     texts = [name for name in ("Date", "DateTime") if any(f": {name} |" in line for line in body)]
-    ours = [*([f"from brokerage_feed.date_texts import {', '.join(texts)}"] if texts else []), *imported]
+    ours = [*([f"from brokerage_feed.records import {', '.join(texts)}"] if texts else []), *imported]
     return [
         f'"""{summary} {_RENEWED}"""',
         "",

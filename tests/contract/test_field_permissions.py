@@ -21,8 +21,7 @@ from cluster.connection import ConnectionSettings
 from cluster.control_index import ensure_index
 from indexer import IndexerContext, IndexerSettings, open_source, reindex
 from mappings import AGENT, FIELD_GROUPS, LISTING, OFFICE, RESOURCES, Resource
-from mappings.casing import underscore
-from mappings.fields import Field, FieldKind, View
+from mappings.fields import Field, FieldKind, View, underscore
 from service.app import create_app
 from service.keys.api_key import KEYS_INDEX_BODY, ApiKey, generate_key
 from service.operation import Operation

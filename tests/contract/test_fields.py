@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from mappings import AGENT, RESOURCES
-from mappings.casing import underscore
-from mappings.fields import View
+from mappings.fields import View, underscore
 from tests.contract.parse_spec import FIXTURE
 from tests.contract.world import World
 from tests.mappings.test_fields import EXTENSIONS

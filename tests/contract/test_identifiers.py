@@ -13,7 +13,7 @@ import pytest
 from yarl import URL
 
 from mappings import AGENT, COMPANY, LISTING, OFFICE, SOLD_LISTING, TEAM, Resource
-from mappings.identifiers import MAX_BYTES, is_identifier
+from mappings.fields import MAX_BYTES, is_identifier
 from service.feed.parameters import FeedKeyParameter
 from service.keys.store import KeyGrant
 from tests.contract.conftest import open_world

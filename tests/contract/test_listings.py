@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mappings.casing import underscore
-from mappings.legends import PROPERTY_TYPES
+from mappings.fields import underscore
+from mappings.listing import PROPERTY_TYPES
 from tests.contract.world import (
     ON_MARKET,
     Envelope,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mappings.legends import PROPERTY_TYPES
+from mappings.listing import PROPERTY_TYPES
 from tests.contract.world import (
     Envelope,
     World,

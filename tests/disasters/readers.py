@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 
-from brokerage_feed.copies.sqlite_copy import SqliteCopy
 from brokerage_feed.copy_updater import CopyUpdater
 from brokerage_feed.errors import FeedRequestRejected, FeedUnavailable
 from brokerage_feed.feed import Feed
+from brokerage_feed.sqlite_copy import SqliteCopy
 from tests.disasters.disaster_world import FOLLOWED
 from tests.indexer.expected_state import TeamState
 

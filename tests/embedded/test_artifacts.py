@@ -10,10 +10,9 @@ import msgspec
 import pytest
 
 from embedded import EmbeddedNodeError, StartProgress
-from embedded.artifacts import ARTIFACT_LOCK, LOCK_FILE, Artifact, ArtifactLock
-from embedded.elasticsearch_home import prepare_home
-from embedded.maven_repository import repositories
-from embedded.start_progress import ignore_progress
+from embedded.artifacts import ARTIFACT_LOCK, LOCK_FILE, Artifact, ArtifactLock, repositories
+from embedded.folders import prepare_home
+from embedded.node_options import ignore_progress
 from tests.embedded.conftest import eventually
 
 NETWORK_MODULE = "transport-netty4"

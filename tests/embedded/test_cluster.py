@@ -9,10 +9,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from embedded import VERSION, EmbeddedCluster, EmbeddedNodeError, NodeOptions, StartProgress
-from embedded.available_memory import available_mb, container_memory
-from embedded.data_folder import ClusterRecord, DataFolder
-from embedded.ports import free_ports, require_ports
-from embedded.readiness import is_cluster_ready
+from embedded.embedded_cluster import is_cluster_ready
+from embedded.folders import ClusterRecord, DataFolder
+from embedded.node_options import available_mb, container_memory, free_ports, require_ports
 from tests.embedded.conftest import HEAP_MB, call, eventually
 from tests.neighbours import steady_port
 from tests.processes import is_running
@@ -112,7 +111,7 @@ def test_a_free_port_taken_meanwhile_is_replaced_and_ephemeral_data_goes_at_the_
 
 
 def test_too_little_memory_is_said_with_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("embedded.available_memory.available_mb", lambda: 1000)
+    monkeypatch.setattr("embedded.node_options.available_mb", lambda: 1000)
     expected = "3 nodes need 2736 MB of memory at a heap of 512 MB and 1000 MB are free: lower BROKERAGE_NODE_HEAP_MB"
     with pytest.raises(EmbeddedNodeError, match=expected):
         EmbeddedCluster(NodeOptions(nodes=3, ephemeral=True, heap_mb=512)).start()

@@ -11,7 +11,7 @@ import pytest
 import service.changes.snapshot
 from cluster.zstd import zstd
 from mappings import COMPANY, LISTING, OFFICE
-from mappings.display import DisplayLicence
+from mappings.visibility import DisplayLicence
 from service.exports.publications import Manifest, PublishedFile, decode_manifest
 from service.keys.store import KeyGrant
 from service.publishing.publisher import PublishProgress, publish

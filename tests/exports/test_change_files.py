@@ -13,7 +13,7 @@ import indexer
 import service.exports.operations
 import service.publishing.files
 from brokerage_feed.feed import Feed
-from brokerage_feed.files.file_updater import FileUpdater
+from brokerage_feed.published_files import FileUpdater
 from cluster.zstd import zstd
 from mappings import LISTING
 from service.errors import EngineUnavailable

@@ -11,8 +11,8 @@ import orjson
 import pytest
 from yarl import URL
 
-from brokerage.doctor.exports_check import exports_finding
-from brokerage_feed.files.file_updater import FileUpdater
+from brokerage.doctor.connection_checks import exports_finding
+from brokerage_feed.published_files import FileUpdater
 from cluster.settings import SettingError
 from service.audit.reads import WrittenAudit
 from service.health.checks import FindingState

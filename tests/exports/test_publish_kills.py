@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from hashlib import sha256
 
-from brokerage_feed.exit_codes import ExitCode
+from brokerage_feed.terminal import ExitCode
 from service.exports.publications import Manifest, decode_manifest
 from service.publishing.target import TargetFolder
 from tests.consumer.conftest import COMMAND

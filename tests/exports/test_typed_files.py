@@ -16,8 +16,8 @@ from click.testing import CliRunner
 
 import service.publishing.files
 from brokerage.command import main
-from brokerage_feed.tables.columns import Spelling
-from brokerage_feed.tables.parquet_tables import ParquetTables
+from brokerage_feed.parquet_tables import ParquetTables
+from brokerage_feed.tables import Spelling
 from service.audit.reads import WrittenAudit
 from service.publishing.target import PublishError
 from service.site.pages import PAGE_BY_PATH
@@ -179,7 +179,7 @@ async def test_without_the_library_there_are_lines_only_and_it_is_said(
     exports: Exports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once."""
-    monkeypatch.setattr("brokerage.index.index_publish.find_spec", lambda _: None)
+    monkeypatch.setattr("brokerage.index.publish.find_spec", lambda _: None)
     printed = await run(exports)
     assert printed.count("pip install 'brokerage-server[parquet]'") == 1
     assert {file.format for file in exports.latest("a").files} == {"ndjson.zst"}

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from mappings import COMPANY, LISTING, SOLD_LISTING, Resource
-from mappings.display import ADDRESS_MEMBERS, DisplayLicence
+from mappings.visibility import ADDRESS_MEMBERS, DisplayLicence
 from service.keys.store import KeyGrant
 from tests.feed.conftest import serve_feed
 from tests.feed.feed_client import ConsumerCopy, FeedClient, JsonObject, company, deleted_listing, source_time

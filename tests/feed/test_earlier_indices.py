@@ -10,8 +10,8 @@ from indexer.documents.builder import missing_values, restricted_hashes
 from indexer.documents.companies import EVERY_COMPANY
 from indexer.errors import RefusedError
 from mappings import COMPANY, LISTING, SOLD_LISTING
-from mappings.display import OPT_OUTS
 from mappings.search_fields import SYSTEM_FIELDS, Conversion
+from mappings.visibility import OPT_OUTS
 from service.health.monitor import HEALTH_MONITOR, HealthMonitor
 from tests.feed.feed_client import ConsumerCopy, FeedClient, company, listing
 

@@ -8,9 +8,9 @@ import pytest
 
 from indexer.bulk import BulkSender
 from mappings import COMPANY, LISTING
-from mappings.display import DisplayLicence
-from mappings.shards.ranges import ShardRanges
+from mappings.shards import ShardRanges
 from mappings.stored_document import feed_key
+from mappings.visibility import DisplayLicence
 from service.app import SERVICES
 from service.keys.store import KeyGrant
 from service.search.placement import ShardTable

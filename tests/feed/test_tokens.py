@@ -8,7 +8,7 @@ import msgspec
 import orjson
 import pytest
 
-from cluster.token_keys import TOKEN_KEYS_ID, TokenKeys, ensure_token_keys, renewed_keys
+from cluster.control_index import TOKEN_KEYS_ID, TokenKeys, ensure_token_keys, renewed_keys
 from service.errors import EngineUnavailable
 from service.feed.token import TokenSealer, TokenVault
 from service.search.cached_value import CacheAges, CachedValue

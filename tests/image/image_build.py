@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from embedded import VERSION
-from embedded.elasticsearch_home import prepare_home
+from embedded.folders import prepare_home
 from tests.image.podman import Podman
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from embedded.cache_folders import cache_folder
+from embedded.folders import cache_folder
 from tests.image.image_build import ROOT, ImageBuilder
 from tests.image.podman import Podman, obstacle
 

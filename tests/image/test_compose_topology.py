@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from embedded.ports import free_ports
+from embedded.node_options import free_ports
 from tests.image.manifest_flags import compose_command, compose_flags
 from tests.image.podman import Container, Podman
 from tests.image.site import PAGE, PAGE_SIZE, get

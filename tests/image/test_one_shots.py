@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from brokerage.exit_codes import ExitCode
+from brokerage.command_runs import ExitCode
 from tests.image.conftest import LISTINGS
 from tests.image.manifest_flags import pod_flags
 from tests.image.podman import PodmanFailed

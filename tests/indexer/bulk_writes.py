@@ -11,7 +11,7 @@ from cluster.connection import connect
 from indexer.bulk import AdaptiveLimit, BulkOptions, BulkSender, BulkWrite
 from indexer.documents.builder import PendingDocument
 from mappings import TEAM
-from mappings.index_body import index_body
+from mappings.indices import index_body
 from tests.indexer.conftest import Bench
 from tests.indexer.parsed_lines import parse_line
 from tests.network.bulk_proxy import RequestProxy

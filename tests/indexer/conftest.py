@@ -17,8 +17,7 @@ from indexer.documents.companies import BY_SOURCE
 from indexer.reporting.report import ignore_progress
 from indexer.scan import fetch_documents
 from mappings import COMPANY, RESOURCES, Resource
-from mappings.shards.ranges import ShardRanges
-from mappings.shards.visibility import LEFT_QUERY
+from mappings.shards import LEFT_QUERY, ShardRanges
 from tests.conftest import open_installation
 from tests.indexer.raw_documents import index_ranges
 from tests.records import envelope, write

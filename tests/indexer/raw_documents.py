@@ -4,7 +4,7 @@ from typing import Any
 
 from elasticsearch import AsyncElasticsearch
 
-from mappings.shards.ranges import ShardRanges, read_ranges
+from mappings.shards import ShardRanges, read_ranges
 
 
 async def index_ranges(client: AsyncElasticsearch, index: str) -> ShardRanges:

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mappings import RESOURCES, Resource
-from mappings.casing import underscore
-from mappings.fields import Field
+from mappings.fields import Field, underscore
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from mappings import LISTING, SOLD_LISTING, Resource
-from mappings.display import ADDRESS_MEMBERS, ADDRESS_SWITCH, LISTING_SWITCH, refuses
+from mappings.visibility import ADDRESS_MEMBERS, ADDRESS_SWITCH, LISTING_SWITCH, refuses
 
 _SWITCHES = (LISTING_SWITCH, ADDRESS_SWITCH)
 

@@ -4,7 +4,7 @@ import pytest
 
 from mappings import AGENT, FIELD_GROUPS, LISTING, RESOURCES, Resource
 from mappings.fields import Field, View
-from mappings.json_schema import record_schema
+from mappings.record_schema import record_schema
 
 # Issue 6, optional field permissions.
 GROUPS: dict[str, dict[Resource, set[str]]] = {

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mappings import RESOURCES
-from mappings.generations import Generation, parse_generation
+from mappings.indices import Generation, parse_generation
 
 GENERATIONS = st.builds(
     Generation, st.from_regex(r"[a-z][a-z0-9_-]{0,30}", fullmatch=True), st.integers(min_value=0, max_value=10**9)

@@ -9,7 +9,7 @@ import pytest
 
 from mappings import LISTING, RESOURCES, Resource
 from mappings.fields import View, integer, string
-from mappings.index_body import MAX_RESULT_WINDOW, index_body, schema_fingerprint
+from mappings.indices import MAX_RESULT_WINDOW, index_body, schema_fingerprint
 from mappings.search_fields import keyword
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"

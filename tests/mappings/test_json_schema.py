@@ -7,7 +7,7 @@ from jsonschema import Draft202012Validator
 
 from mappings import AGENT, LISTING, RESOURCES, Resource
 from mappings.fields import View
-from mappings.json_schema import record_schema
+from mappings.record_schema import record_schema
 
 VARIANTS = [(resource, view, underscored) for resource in RESOURCES for view in View for underscored in (False, True)]
 _variants = pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mappings import AGENT, COMPANY, LISTING, OFFICE, RESOURCES, SOLD_LISTING, Resource
-from mappings.record_type import record_type
+from mappings.record_schema import record_type
 
 
 def read(resource: Resource, record: dict[str, Any]) -> Any:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mappings.shards.ranges import ONE_SHARD, ShardRanges, cut_evenly, murmur3, read_ranges, routing_values
+from mappings.shards import ONE_SHARD, ShardRanges, cut_evenly, murmur3, read_ranges, routing_values
 from mappings.stored_document import feed_key
 
 COMPANIES = ("acme", "acme-2", "acme_b", "b", "zeta")

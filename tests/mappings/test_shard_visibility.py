@@ -2,7 +2,7 @@
 
 import pytest
 
-from mappings.shards.visibility import Interval, hidden_query, hide, read_intervals
+from mappings.shards import Interval, hidden_query, hide, read_intervals
 from mappings.stored_document import encode_document, replace_stamp, stored_feed_key
 
 HEAD = b'{"id":"1","feed_key":"acme:\\"1\\\\","company":"acme"'

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mappings.identifiers import STORED_PATTERN, is_identifier
+from mappings.fields import STORED_PATTERN, is_identifier
 from mappings.stored_document import (
     RECORD_DELIMITER,
     RECORD_KEY,

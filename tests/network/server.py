@@ -12,7 +12,7 @@ from typing import Any
 
 from elastic_transport import NodeConfig
 
-from cluster.http.reading_node import ReadingNode
+from cluster.http.nodes import ReadingNode
 
 HOST = "127.0.0.1"
 

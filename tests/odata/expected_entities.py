@@ -3,7 +3,7 @@
 import datetime as dt
 from typing import Any
 
-from mappings.legends import PROPERTY_TYPES
+from mappings.listing import PROPERTY_TYPES
 from tests.contract.world import Envelope, World
 
 _STATUS = {

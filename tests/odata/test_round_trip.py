@@ -8,8 +8,8 @@ from indexer.reso.replication import open_replication
 from indexer.reso.settings import ResoSettings
 from indexer.reso.source_map import ReplicationPlan
 from mappings import AGENT, LISTING, OFFICE, SOLD_LISTING, TEAM, Resource
-from mappings.data_dictionary.loader import load_dictionary
-from mappings.legends import PROPERTY_TYPES
+from mappings.data_dictionary import load_dictionary
+from mappings.listing import PROPERTY_TYPES
 from tests.contract.world import World
 from tests.indexer.conftest import Bench
 

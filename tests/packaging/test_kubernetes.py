@@ -10,7 +10,7 @@ import pytest
 import rich_click as click
 
 from brokerage.command import main
-from brokerage.exit_codes import ExitCode
+from brokerage.command_runs import ExitCode
 from brokerage.settings_types import SETTINGS_TYPES, reject_unknown_settings
 from cluster.connection import ConnectionSettings
 from cluster.settings import load_settings as read_settings

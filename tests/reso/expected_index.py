@@ -13,8 +13,7 @@ from indexer.reso.mapping.record_mapper import RecordMapper
 from indexer.reso.mirror import key_text
 from indexer.source.lines import SourceLine
 from mappings import COMPANY, RESOURCES, Resource
-from mappings.data_dictionary.loader import load_dictionary
-from mappings.data_dictionary.model import DataDictionary
+from mappings.data_dictionary import DataDictionary, load_dictionary
 from tests.indexer.conftest import Bench
 from tests.reso.server.store import Store
 

@@ -13,7 +13,7 @@ from indexer.reporting.report import ignore_progress
 from indexer.reso.replication import RoundResult, open_replication
 from indexer.reso.settings import ResoSettings
 from indexer.reso.source_map import ReplicationPlan
-from mappings.data_dictionary.loader import load_dictionary
+from mappings.data_dictionary import load_dictionary
 from tests.indexer.command.test_command import environment
 from tests.indexer.conftest import Bench
 from tests.reso.expected_index import ACME
@@ -26,7 +26,7 @@ _PATIENCE_SECONDS = 1200
 _PROGRAM = """
 import indexer.reso.client.odata as responses
 responses._INITIAL_DELAY_SECONDS = 0.005
-from brokerage.index.index_command import index
+from brokerage.index import index
 index()
 """
 

@@ -14,7 +14,7 @@ from indexer.reso.replication import Replicator, RoundResult, open_replication
 from indexer.reso.settings import ResoSettings
 from indexer.reso.source_map import ReplicationPlan
 from mappings import LISTING, RESOURCES
-from mappings.data_dictionary.model import DataDictionary
+from mappings.data_dictionary import DataDictionary
 from tests.indexer.conftest import Bench
 from tests.reso.expected_index import ACME
 from tests.reso.replica_process import COMPANY_RECORD

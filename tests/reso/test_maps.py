@@ -8,7 +8,7 @@ import pytest
 from indexer.errors import SourceError
 from indexer.reso.source_map import ReplicationPlan, read_map
 from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING
-from mappings.data_dictionary.loader import load_dictionary
+from mappings.data_dictionary import load_dictionary
 from tests.indexer.conftest import Bench
 from tests.reso.expected_index import ACME, differences
 from tests.reso.replica_process import COMPANY_RECORD

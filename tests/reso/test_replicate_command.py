@@ -150,7 +150,7 @@ async def is_replicated(bench: Bench, server: ResoServer) -> bool:
 
 async def test_two_at_once_end_with_4_and_a_signal_with_its_sentence(bench: Bench, tmp_path: Path) -> None:
     with serve_in_thread(ServerSettings(token=TOKEN), small_world()) as server:
-        program = [sys.executable, "-c", "from brokerage.index.index_command import index\nindex()"]
+        program = [sys.executable, "-c", "from brokerage.index import index\nindex()"]
         given = os.environ | environment(bench, **settings(tmp_path, BROKERAGE_RESO_POLL_SECONDS="0.2"))
         process = subprocess.Popen(  # noqa: ASYNC220, S603 - it is only begun here, and is ours
             [*program, *command(server, tmp_path, "--follow", "--json")],

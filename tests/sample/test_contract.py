@@ -7,8 +7,8 @@ import pytest
 
 from mappings import LISTING, RESOURCES, SOLD_LISTING, Resource
 from mappings.fields import Field, FieldKind
-from mappings.legends import ON_MARKET_STATUSES, PROPERTY_TYPES, STATUSES
-from mappings.record_type import record_type
+from mappings.listing import ON_MARKET_STATUSES, PROPERTY_TYPES, STATUSES
+from mappings.record_schema import record_type
 from tests.mappings.test_fields import EXTENSIONS
 from tests.sample.conftest import Source
 

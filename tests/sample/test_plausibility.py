@@ -11,10 +11,9 @@ import pytest
 
 from sample import write_source
 from sample.agent_records import agent_lines
-from sample.company_staff import SampleStaff
-from sample.house_sales import cycle_sales, read_sales
-from sample.sample_clock import SampleClock
-from sample.seeded_random import seeded_random
+from sample.ingredients import SampleClock, seeded_random
+from sample.properties import cycle_sales, read_sales
+from sample.staff import SampleStaff
 from tests.sample.conftest import Source
 
 WEEK = dt.timedelta(days=7)

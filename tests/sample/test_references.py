@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from mappings import RESOURCES
-from sample.company_staff import SampleStaff
-from sample.sample_clock import SampleClock
+from sample.ingredients import SampleClock
+from sample.staff import SampleStaff
 from tests.sample.conftest import Source
 
 

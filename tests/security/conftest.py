@@ -6,7 +6,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from mappings.display import DisplayLicence
+from mappings.visibility import DisplayLicence
 from sample import write_source
 from service.keys.store import KeyGrant
 from tests.contract.conftest import open_world

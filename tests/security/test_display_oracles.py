@@ -10,7 +10,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from mappings import COMPANY, LISTING, SOLD_LISTING, Resource
-from mappings.display import ADDRESS_MEMBERS, DisplayLicence
+from mappings.visibility import ADDRESS_MEMBERS, DisplayLicence
 from service import app
 from service.keys.store import KeyGrant, KeyStore
 from service.operation import Operation

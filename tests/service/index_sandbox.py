@@ -11,10 +11,9 @@ from aiohttp.test_utils import TestClient
 from elasticsearch import AsyncElasticsearch
 
 from cluster.connection import ConnectionSettings
-from cluster.control_index import CONTROL_BODY, Mark, publish_mark
-from cluster.token_keys import ensure_token_keys
+from cluster.control_index import CONTROL_BODY, Mark, ensure_token_keys, publish_mark
 from mappings import COMPANY, RESOURCES, Resource
-from mappings.index_body import index_body
+from mappings.indices import index_body
 from service.app import API_ROOT
 from service.health.checks import FindingState
 from service.health.monitor import HEALTH_MONITOR, HealthMonitor

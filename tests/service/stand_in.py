@@ -15,7 +15,7 @@ import msgspec
 import orjson
 
 from mappings import RESOURCES, Resource
-from mappings.index_body import index_body
+from mappings.indices import index_body
 from mappings.stored_document import encode_document
 from service.keys.api_key import ApiKey, generate_key
 from tests.network.http import Reply as PlainReply

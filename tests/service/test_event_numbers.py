@@ -5,8 +5,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from cluster.control_index import Mark
-from cluster.publications import HEAD_ID, LedgerArchive, LedgerHead, Publication, PublishedExtent, archive_id
+from cluster.control_index import HEAD_ID, LedgerArchive, LedgerHead, Mark, Publication, PublishedExtent, archive_id
 from service.errors import EngineUnavailable
 from service.reso.event_ledger import EventLedger, EventLedgerReader, build_ledger
 

@@ -7,7 +7,7 @@ import pytest
 from aiohttp.test_utils import TestClient
 from yarl import URL
 
-from mappings.index_body import MAX_RESULT_WINDOW
+from mappings.indices import MAX_RESULT_WINDOW
 from tests.service.conftest import Open
 from tests.service.stand_in import Reply, StandIn, search_response
 

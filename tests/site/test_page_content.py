@@ -14,8 +14,8 @@ from markdown_it import MarkdownIt
 
 from mappings import FIELD_GROUPS, RESOURCES
 from mappings.fields import Field
-from mappings.index_body import MAX_RESULT_WINDOW
-from mappings.legends import PROPERTY_TYPES
+from mappings.indices import MAX_RESULT_WINDOW
+from mappings.listing import PROPERTY_TYPES
 from service.http.requests import MAX_HEAD_BYTES, MAX_HEADER_BYTES, MAX_HEADERS, MAX_PARAMETERS, MAX_URL_BYTES
 from service.limits.rate_policy import default_burst
 from service.openapi.schemas import problem_statuses

@@ -23,7 +23,7 @@ from urllib.error import HTTPError
 import orjson
 
 from embedded import EmbeddedCluster, NodeOptions
-from embedded.ports import free_ports
+from embedded.node_options import free_ports
 
 RELEASES = Path(__file__).with_name("releases")
 PREFIX = "released-"

@@ -13,7 +13,7 @@ from typing import Annotated
 import aiohttp
 import msgspec
 
-from cluster.plain_http import is_exposed
+from cluster.tls import is_exposed
 from indexer.errors import SourceError
 from indexer.reso.client.limits import SourceRateLimiter
 from indexer.reso.client.odata import TransientSourceError, parse_retry_after, read_small_body

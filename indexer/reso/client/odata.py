@@ -21,7 +21,7 @@ import aiohttp
 import msgspec
 
 from indexer.errors import SourceError
-from mappings.values.normalization import alphanumeric_key
+from mappings.data_dictionary import alphanumeric_key
 
 EVENT_SEQUENCE_FIELD = "EntityEventSequence"
 _SAFE = ",()"

@@ -14,7 +14,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from cluster.plain_http import is_exposed
+from cluster.tls import is_exposed
 from indexer.errors import SourceError
 from indexer.reso.client.access_tokens import AccessTokenProvider, exposed_message
 from indexer.reso.client.limits import RequestWindows, SourceRateLimiter

@@ -24,9 +24,8 @@ from indexer.reso.mapping.values import (
     to_text,
 )
 from mappings import Resource
-from mappings.data_dictionary.model import DictionaryEntity, ValueSource
-from mappings.identifiers import CONTROL_CHARACTERS, MAX_BYTES, MAX_CHARACTERS, is_identifier
-from mappings.values.normalization import normalize_lookup
+from mappings.data_dictionary import DictionaryEntity, ValueSource, normalize_lookup
+from mappings.fields import CONTROL_CHARACTERS, MAX_BYTES, MAX_CHARACTERS, is_identifier
 
 
 def normalize_names(names: Iterable[str]) -> frozenset[str]:
@@ -62,7 +61,7 @@ class PropertyTypeLookup:
         return self._numbers.get((main, ""))
 
 
-# Characters that `mappings.identifiers` forbids, and the percent sign of the escapes.
+# Characters that `mappings.fields` forbids, and the percent sign of the escapes.
 _FORBIDDEN = re.compile(f"[{CONTROL_CHARACTERS} /%]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _UUID = re.compile("[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")

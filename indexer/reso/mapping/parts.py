@@ -25,7 +25,7 @@ from indexer.reso.mapping.values import (
     to_time_of_day,
     to_url,
 )
-from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP, DictionaryEntity
+from mappings.data_dictionary import MODIFICATION_TIMESTAMP, DictionaryEntity
 from mappings.fields import Field
 
 MEDIA_ENTITY = "Media"

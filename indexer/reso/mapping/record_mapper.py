@@ -40,10 +40,9 @@ from indexer.reso.mapping.values import (
     to_unix_seconds,
 )
 from mappings import AGENT, LISTING, OFFICE, RESOURCES, SOLD_LISTING, TEAM, Resource
-from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP, DataDictionary, DictionaryEntity
+from mappings.data_dictionary import MODIFICATION_TIMESTAMP, DataDictionary, DictionaryEntity, normalize_lookup
 from mappings.fields import Field
-from mappings.legends import PROPERTY_TYPES
-from mappings.values.normalization import normalize_lookup
+from mappings.listing import PROPERTY_TYPES
 
 _MEMBERS = "TeamMembers"
 _TEAMS = "Teams"

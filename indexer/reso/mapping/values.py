@@ -14,7 +14,7 @@ from math import isfinite
 from zoneinfo import ZoneInfo
 
 from mappings.fields import FieldKind
-from mappings.record_type import MAX_SAFE_INTEGER
+from mappings.record_schema import MAX_SAFE_INTEGER
 
 # Characters that break JSON consumers, logs or terminals, and lone surrogates.
 _CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")

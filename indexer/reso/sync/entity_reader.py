@@ -22,7 +22,7 @@ from indexer.reso.client.reso_client import ResoClient
 from indexer.reso.entity_forms import STANDARD_FORM, ChildForm, EntityForm
 from indexer.reso.mirror import Mirror, key_text
 from indexer.reso.settings import ResoSettings
-from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP, DictionaryEntity
+from mappings.data_dictionary import MODIFICATION_TIMESTAMP, DictionaryEntity
 
 _NEXT_LINK = "@odata.nextLink"
 

@@ -21,7 +21,7 @@ import msgspec
 from indexer.errors import SourceError
 from mappings import COMPANY, RESOURCES, Resource
 from mappings.fields import Field, FieldKind, boolean, date_time, integer, string
-from mappings.record_type import record_type
+from mappings.record_schema import record_type
 
 
 class TableFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from math import isfinite
 from sys import float_info
 
-from mappings.values.normalization import alphanumeric_key
+from mappings.data_dictionary import alphanumeric_key
 from service.reso.filter.clauses import (
     MATCH_ALL,
     MATCH_NONE,

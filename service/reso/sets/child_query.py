@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
+from mappings.data_dictionary import MODIFICATION_TIMESTAMP
 from mappings.resource import Resource
 from service.request_context import RequestContext
 from service.reso.filter.clauses import MATCH_NONE, build_clause

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mappings import AGENT, LISTING, SOLD_LISTING
-from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
+from mappings.data_dictionary import MODIFICATION_TIMESTAMP
 from mappings.resource import Resource
 from service.http.responses import JsonBytes
 from service.reso.filter.clauses import IdentifierMatcher

@@ -1,14 +1,13 @@
 """All entity sets: their resources, how each property is read and filtered, and which entities a record leads to.
 
-They follow from the Data Dictionary mapping (`mappings.data_dictionary.model`) and the declarations of our resources.
+They follow from the Data Dictionary mapping (`mappings.data_dictionary`) and the declarations of our resources.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mappings import RESOURCES
-from mappings.data_dictionary.loader import load_dictionary
-from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP, DictionaryEntity
+from mappings.data_dictionary import MODIFICATION_TIMESTAMP, DictionaryEntity, load_dictionary
 from mappings.fields import Field
 from mappings.resource import Resource
 from service.reso.sets.child_sets import CHILD_SETS, ChildSet

@@ -11,9 +11,9 @@ from math import floor
 
 import msgspec
 
-from mappings.data_dictionary.model import DictionaryType
+from mappings.data_dictionary import DictionaryType
 from mappings.fields import FieldKind
-from mappings.values.numbers import number_in
+from mappings.search_fields import number_in
 
 
 class EdmType(StrEnum):

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mappings import SOLD_LISTING
-from mappings.data_dictionary.model import DictionaryEntity
+from mappings.data_dictionary import DictionaryEntity
 from mappings.fields import Field, FieldKind
-from mappings.legends import PROPERTY_TYPES
+from mappings.listing import PROPERTY_TYPES
 from mappings.resource import Resource
 from mappings.search_fields import Conversion, FieldOrigin, SearchField
 from service.reso.filter.clauses import (

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
+from mappings.data_dictionary import MODIFICATION_TIMESTAMP
 from service.errors import InvalidRequest
 from service.request_context import RequestContext
 from service.reso.filter.clauses import UnsupportedComparison

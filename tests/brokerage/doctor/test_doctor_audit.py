@@ -3,7 +3,7 @@
 import pytest
 from elasticsearch import AsyncElasticsearch
 
-from brokerage.doctor.audit_check import audit_finding
+from brokerage.doctor.cluster_checks import audit_finding
 from cluster.connection import ConnectionSettings
 from service.app import build_services
 from service.audit.store import AuditStore
@@ -30,6 +30,6 @@ async def test_it_names_what_keeps_the_audit_from_being_written(
         state, text = await said(30)
         assert (state, setting in text) == (FindingState.WARNING, True)
         await client.indices.put_settings(index=alias, settings={setting: None})
-    monkeypatch.setattr("brokerage.doctor.audit_check._DAY_MILLISECONDS", 1e-9)
+    monkeypatch.setattr("brokerage.doctor.cluster_checks._DAY_MILLISECONDS", 1e-9)
     state, text = await said(30)
     assert (state, "brokerage audit prune" in text) == (FindingState.WARNING, True)

@@ -5,10 +5,8 @@ from typing import Any
 
 import pytest
 
-from brokerage.doctor.block_checks import block_findings
-from brokerage.doctor.cluster_checks import clock_finding, disk_finding, key_finding, replica_finding
-from brokerage.doctor.findings_table import findings_summary
-from brokerage.doctor.settings_checks import settings_findings
+from brokerage.doctor.cluster_checks import block_findings, clock_finding, disk_finding, key_finding, replica_finding
+from brokerage.doctor.command import findings_summary, settings_findings
 from cluster.connection import ConnectionSettings
 from mappings import RESOURCES
 from service.health.checks import Finding, FindingState, IndexInventory

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from cluster.control_index import mark_id
-from cluster.token_keys import TOKEN_KEYS_ID
+from cluster.control_index import TOKEN_KEYS_ID, mark_id
 from mappings import COMPANY, TEAM
 from mappings.stored_document import feed_key
 from tests.brokerage.doctor.test_doctor_command import findings

@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
-from brokerage.doctor.privilege_checks import privilege_findings, privileges_request
-from brokerage.doctor.tls_checks import certificate_finding, plain_finding
+from brokerage.doctor.connection_checks import (
+    certificate_finding,
+    plain_finding,
+    privilege_findings,
+    privileges_request,
+)
 from cluster.connection import ConnectionSettings
 from service.health.checks import FindingState
 from tests.brokerage.doctor.test_doctor_command import findings

@@ -9,10 +9,10 @@ import pytest
 import rich_click as click
 from rich.console import Console
 
-from brokerage.keys.key_options import DurationOption, FieldGroupsOption, RateOption, TextOption, TierOption, rate_grant
-from brokerage.keys.key_tables import key_as_json, key_table, keys_table
+from brokerage.key_tables import key_as_json, key_table, keys_table
+from brokerage.keys import DurationOption, FieldGroupsOption, RateOption, TextOption, TierOption, rate_grant
 from mappings import FIELD_GROUPS
-from mappings.display import DisplayLicence
+from mappings.visibility import DisplayLicence
 from service.keys.api_key import ApiKey, DamagedKey, decode_key
 
 NOW = dt.datetime(2026, 11, 21, 12, 3, tzinfo=dt.UTC)

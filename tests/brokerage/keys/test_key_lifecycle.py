@@ -8,11 +8,11 @@ import msgspec
 import pytest
 from elasticsearch import AsyncElasticsearch
 
-from brokerage.keys.company_check import unknown_companies
+from brokerage.keys import unknown_companies
 from cluster.connection import ConnectionSettings
 from mappings import COMPANY
-from mappings.display import DisplayLicence
-from mappings.index_body import index_body
+from mappings.indices import index_body
+from mappings.visibility import DisplayLicence
 from service.keys.api_key import ApiKey, DamagedKey
 from service.keys.store import KeyGrant, KeyStore, UnchangeableKey, UnknownKey
 

@@ -10,7 +10,7 @@ from click.testing import Result
 from elasticsearch import ApiError, AsyncElasticsearch, AuthorizationException
 
 from cluster.connection import ConnectionSettings
-from cluster.write_blocks import FLOOD_BLOCK_SETTING, BlockedIndex, is_flood_block, refusal_reason
+from cluster.index_state import FLOOD_BLOCK_SETTING, BlockedIndex, is_flood_block, refusal_reason
 from embedded import EmbeddedCluster, NodeOptions
 from service.keys.api_key import ApiKey
 from service.keys.store import KeyGrant, KeyStore
@@ -115,7 +115,7 @@ async def test_a_user_without_the_privilege_gets_a_remedy(store: KeyStore, monke
         await client.indices.get(index=index)
         raise AuthorizationException("security_exception", meta=None, body={})  # type: ignore[arg-type]
 
-    monkeypatch.setattr("cluster.write_blocks.lift_flood_block", forbid)
+    monkeypatch.setattr("cluster.index_state.lift_flood_block", forbid)
     (key,) = await store.list_intact()
     with pytest.raises(BlockedIndex, match=r"lacks the privilege `manage`.*set index\.blocks\.read_only_allow_delete"):
         await store.revoke(key.key_id)

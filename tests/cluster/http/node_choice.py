@@ -11,9 +11,8 @@ import pytest
 from elastic_transport import AsyncTransport
 
 from cluster.connection import ConnectionSettings, connect
-from cluster.http.node_pool import LeastRequestsPool
-from cluster.http.raw_json import RAW_HEADERS
-from cluster.http.reading_node import ReadingNode
+from cluster.http.nodes import LeastRequestsPool, ReadingNode
+from cluster.http.responses import RAW_HEADERS
 from tests.cluster.http.http_responses import with_length
 from tests.network.server import Connection, Script, Server, serving
 from tests.waiting import until
@@ -26,7 +25,7 @@ HEADERS = (b"X-Elastic-Product: Elasticsearch", b"Content-Type: application/json
 @pytest.fixture(autouse=True)
 def short_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let ticks be short."""
-    monkeypatch.setattr("cluster.http.node_health._TICK_SECONDS", TICK_SECONDS)
+    monkeypatch.setattr("cluster.http.nodes._TICK_SECONDS", TICK_SECONDS)
 
 
 @dataclass

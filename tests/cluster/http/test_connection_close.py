@@ -6,7 +6,7 @@ import pytest
 from elastic_transport import ConnectionError as NodeConnectionError
 from elastic_transport import NodeConfig
 
-from cluster.http.reading_node import ReadingNode
+from cluster.http.nodes import ReadingNode
 from tests.cluster.http.http_responses import chunked, with_length
 from tests.loops import Run
 from tests.network.server import Connection, answering, serving
@@ -77,7 +77,7 @@ def test_a_connection_that_waited_too_long_is_not_used_again(run: Run, monkeypat
         async with serving(answering(ANSWER)) as server:
             node = server.node()
             await node.perform_request("GET", "/")
-            monkeypatch.setattr("cluster.http.reading_node._KEEPALIVE_SECONDS", 0.0)
+            monkeypatch.setattr("cluster.http.nodes._KEEPALIVE_SECONDS", 0.0)
             await node.perform_request("GET", "/")
             assert server.accepted == 2
             await until(lambda: server.open == 1)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from elastic_transport import ConnectionTimeout
 
-from cluster.http.response_parser import ResponseParser
+from cluster.http.responses import ResponseParser
 from tests.cluster.http.http_responses import OK, chunked, split, with_length
 from tests.cluster.http.test_response_parser_cost import CHUNK_BYTES, PAGE
 from tests.loops import Run
@@ -80,7 +80,7 @@ def test_what_is_set_aside_for_a_page_is_not_forgotten_over_a_small_answer(
                 await node.perform_request("GET", "/")
             await node.close()
 
-    monkeypatch.setattr("cluster.http.node_connection.ResponseParser", Watched)
+    monkeypatch.setattr("cluster.http.nodes.ResponseParser", Watched)
     run(scenario())
     first, second, third = expected
     assert first == 0

@@ -7,8 +7,7 @@ import pytest
 from elastic_transport import ConnectionError as NodeConnectionError
 from elastic_transport import NodeConfig
 
-from cluster.http.node_pool import LeastRequestsPool
-from cluster.http.reading_node import ReadingNode
+from cluster.http.nodes import LeastRequestsPool, ReadingNode
 from tests.cluster.http.http_responses import with_length
 from tests.cluster.http.node_choice import HEADERS, answer_with_name, choose_among, short_ticks
 from tests.loops import Run

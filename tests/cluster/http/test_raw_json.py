@@ -3,7 +3,7 @@
 import pytest
 from elasticsearch import AsyncElasticsearch, NotFoundError
 
-from cluster.http.raw_json import RAW_HEADERS
+from cluster.http.responses import RAW_HEADERS
 
 SOURCE = b'{"a":\t{"b":1.50}\t}'
 

@@ -9,8 +9,8 @@ from elastic_transport import HttpHeaders, NodeConfig
 from elasticsearch import AsyncElasticsearch
 
 from cluster.connection import ConnectionSettings, connect
-from cluster.http.raw_json import RAW_HEADERS
-from cluster.http.reading_node import ReadingNode
+from cluster.http.nodes import ReadingNode
+from cluster.http.responses import RAW_HEADERS
 from tests.cluster.http.http_responses import OK, chunked, split, until_close, with_length
 from tests.loops import Run
 from tests.network.server import answering, serving

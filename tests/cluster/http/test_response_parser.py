@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.http import response_parser
-from cluster.http.response_head import HttpProtocolError
-from cluster.http.response_parser import ResponseParser
+import cluster.http.responses as response_parser
+from cluster.http.responses import HttpProtocolError, ResponseParser
 from tests.cluster.http.http_responses import OK, chunked, split, until_close, with_length
 
 ROOM = 10**9

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.http.response_parser import ResponseParser
+from cluster.http.responses import ResponseParser
 from tests.cluster.http.http_responses import chunked, split, with_length
 from tests.cluster.http.test_response_parser import ROOM, receive
 

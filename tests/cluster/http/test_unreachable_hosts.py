@@ -9,7 +9,7 @@ import pytest
 from elastic_transport import ConnectionError as NodeConnectionError
 from elastic_transport import ConnectionTimeout, NodeConfig
 
-from cluster.http.reading_node import ReadingNode
+from cluster.http.nodes import ReadingNode
 from tests.cluster.http.http_responses import OK, until_close, with_length
 from tests.loops import Run
 from tests.network.server import Connection, serving, silent
@@ -22,13 +22,13 @@ HOUR_SECONDS = 3600.0
 def test_a_host_that_never_responds_is_an_error_long_before_the_request_times_out(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cluster.http.reading_node._CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr("cluster.http.nodes._CONNECT_SECONDS", 0.2)
 
     async def scenario(port: int) -> None:
         node = ReadingNode(NodeConfig("http", "127.0.0.1", port))
         with pytest.raises(NodeConnectionError, match="does not accept connections"):
             await node.perform_request("GET", "/", request_timeout=HOUR_SECONDS)
-        monkeypatch.setattr("cluster.http.reading_node._CONNECT_SECONDS", HOUR_SECONDS)
+        monkeypatch.setattr("cluster.http.nodes._CONNECT_SECONDS", HOUR_SECONDS)
         with pytest.raises(ConnectionTimeout):
             await node.perform_request("GET", "/", request_timeout=0.05)
 

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from mappings import LISTING, OFFICE, RESOURCES, Resource
-from mappings.record_type import record_type
+from mappings.record_schema import record_type
 from sample import write_source
 from tests.records import record
 

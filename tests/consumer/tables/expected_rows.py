@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from mappings import Resource
-from mappings.casing import underscore
-from mappings.fields import Field, FieldKind, View
+from mappings.fields import Field, FieldKind, View, underscore
 from tests.consumer.tables.conftest import Line
 
 Row = dict[str, Any]

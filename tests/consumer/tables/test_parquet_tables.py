@@ -10,9 +10,9 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 
-from brokerage_feed.tables import parquet_tables
-from brokerage_feed.tables.columns import Spelling, typed_tables
-from brokerage_feed.tables.parquet_tables import ParquetTables
+from brokerage_feed import parquet_tables
+from brokerage_feed.parquet_tables import ParquetTables
+from brokerage_feed.tables import Spelling, typed_tables
 from mappings import RESOURCES, Resource
 from tests.consumer.tables.conftest import Line, packed
 from tests.consumer.tables.expected_rows import SPELLINGS, in_parquet, list_rows, own_rows

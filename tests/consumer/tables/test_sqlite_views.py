@@ -10,14 +10,13 @@ import duckdb
 import msgspec
 import pytest
 
-from brokerage_feed.copies.sqlite_copy import SqliteCopy
+import brokerage_feed.sqlite_copy as sqlite_views
 from brokerage_feed.messages import SnapshotHeader, SnapshotRecord
-from brokerage_feed.tables import sqlite_views
-from brokerage_feed.tables.columns import Spelling, typed_tables, underscore
-from brokerage_feed.tables.sqlite_views import view_statement
+from brokerage_feed.sqlite_copy import SqliteCopy, view_statement
+from brokerage_feed.tables import Spelling, typed_tables, underscore
 from mappings import RESOURCES, Resource
-from mappings.casing import underscore as service_spelling
 from mappings.fields import View
+from mappings.fields import underscore as service_spelling
 from tests.consumer.tables.conftest import Line, packed
 from tests.consumer.tables.expected_rows import SPELLINGS, in_sqlite, list_rows, own_rows
 

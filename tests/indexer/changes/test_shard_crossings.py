@@ -10,7 +10,7 @@ from indexer.changes.write_session import open_write_session
 from indexer.generations.candidate import Candidate
 from indexer.rollback import rollback
 from mappings import COMPANY, TEAM
-from mappings.shards.ranges import ShardRanges
+from mappings.shards import ShardRanges
 from mappings.stored_document import feed_key
 from service.search.placement import Reach, visible_query
 from tests.indexer.changes.scope_consumers import COMPANIES, team

@@ -30,7 +30,7 @@ backoff._INITIAL_SECONDS = 0.005
 compaction._LONGEST_SECONDS = 0.0
 compaction.MAX_LOAD = 100
 index_wear.MAX_SEGMENTS = 1
-from brokerage.index.index_command import index
+from brokerage.index import index
 index()
 """
 # A command that hangs fails its test.

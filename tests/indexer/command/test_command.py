@@ -12,7 +12,7 @@ import orjson
 import pytest
 from click.testing import CliRunner
 
-from brokerage.index.index_command import index
+from brokerage.index import index
 from mappings import COMPANY, TEAM
 from tests.indexer.conftest import Bench
 from tests.indexer.lock.test_distributed_lock import hold, lock_holder
@@ -130,7 +130,7 @@ async def test_wrong_usage_ends_with_2(
 async def test_an_engine_that_is_away_ends_a_process_with_3_and_one_sentence(bench: Bench) -> None:
     source = write(bench.folder, {COMPANY: [envelope(COMPANY)]})
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", "from brokerage.index.index_command import index; index()", "reindex", source),
+        *(sys.executable, "-c", "from brokerage.index import index; index()", "reindex", source),
         env=os.environ | environment(bench, ELASTICSEARCH_URL="http://127.0.0.1:9"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -84,7 +84,7 @@ async def test_lines_through_standard_input_are_served_as_they_come(bench: Bench
         *(
             sys.executable,
             "-c",
-            "from brokerage.index.index_command import index; index()",
+            "from brokerage.index import index; index()",
             "update",
             "-",
             "--resource",

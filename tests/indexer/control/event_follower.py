@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 from cluster.connection import connect
-from cluster.http.reading_node import ReadingNode
+from cluster.http.nodes import ReadingNode
 from mappings import RESOURCES, Resource
 from service.app import build_services
 from service.reso.event_ledger import EventLedger, EventLedgerReader

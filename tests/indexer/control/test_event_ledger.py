@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cluster import publications
+import cluster.control_index as publications
 from mappings import RESOURCES
 from service.reso.event_ledger import EventLedger
 from tests.indexer.control.event_machine import Follower, Live, World

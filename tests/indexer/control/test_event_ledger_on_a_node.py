@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 import pytest
 from elasticsearch import ConnectionError  # noqa: A004 - the client's name for it
 
-from cluster import publications
-from cluster.publications import HEAD_ID
+import cluster.control_index as publications
+from cluster.control_index import HEAD_ID
 from indexer import prune, rollback
 from indexer.changes.write_session import WriteSession
 from indexer.control import EventRateLimit, publish_events

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from indexer.settings import IndexerSettings
 from mappings import AGENT, COMPANY, LISTING, RESOURCES, TEAM, Resource
-from mappings.fields import FieldKind
+from mappings.fields import FieldKind, TextForm
 from mappings.search_fields import SearchField, date_millis, decimal, flag, keyword, presence, timestamp, whole_number
-from mappings.values.text_forms import TextForm
 from tests.indexer.parsed_lines import parse_line, search_fields
 from tests.records import deletion, envelope, record
 

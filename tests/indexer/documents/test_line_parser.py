@@ -7,7 +7,7 @@ import pytest
 
 from indexer.documents.line_parser import ParsedChunk
 from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING, TEAM, Resource
-from mappings.legends import ON_MARKET_STATUSES, STATUSES
+from mappings.listing import ON_MARKET_STATUSES, STATUSES
 from mappings.search_fields import SYSTEM_FIELDS
 from tests.indexer.parsed_lines import parse_line, search_fields
 from tests.records import deletion, envelope

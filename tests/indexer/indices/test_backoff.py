@@ -21,7 +21,7 @@ NOWHERE = "http://127.0.0.1:9"
 PROGRAM = """
 from indexer import backoff
 backoff._INITIAL_SECONDS = 0.005
-from brokerage.index.index_command import index
+from brokerage.index import index
 index()
 """
 

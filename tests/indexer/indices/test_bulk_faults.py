@@ -9,7 +9,7 @@ from cluster.connection import connect
 from indexer import ElasticsearchError, FolderSource, IndexerContext, RunSummary, backoff, reindex
 from indexer.errors import FencedError
 from mappings import COMPANY, LISTING, TEAM
-from mappings.index_body import index_body
+from mappings.indices import index_body
 from tests.indexer.bulk_writes import bulk_sender, bulk_write, bulky, count, created_index, proxied_client, writes
 from tests.indexer.conftest import Bench
 from tests.indexer.parsed_lines import parse_line

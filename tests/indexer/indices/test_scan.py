@@ -13,7 +13,7 @@ from indexer.errors import ElasticsearchError, translate_client_errors
 from indexer.generations.lifecycle import refresh_to_seq_nos
 from indexer.settings import IndexerContext
 from mappings import TEAM
-from mappings.index_body import index_body
+from mappings.indices import index_body
 from mappings.stored_document import encode_document
 from tests.indexer.conftest import Bench
 from tests.records import COMPANY_KEY, deletion, envelope

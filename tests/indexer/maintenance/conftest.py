@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from cluster import index_wear as index_wear_bounds
-from cluster.index_wear import IndexWear
+import cluster.index_state as index_wear_bounds
+from cluster.index_state import IndexWear
 from indexer import Compaction, compact
 from indexer.generations.lifecycle import index_wear
 from indexer.maintenance import compaction

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from aiohttp.test_utils import TestClient, TestServer
 
-from brokerage.doctor.time_checks import MARKS, RECORD_TIMES, time_findings
+from brokerage.doctor.cluster_checks import MARKS, RECORD_TIMES, time_findings
 from indexer import repair_clock, rollback, status
 from indexer.clock import is_ahead
 from mappings import COMPANY, LISTING, TEAM

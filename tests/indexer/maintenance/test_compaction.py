@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from cluster import index_wear as index_wear_bounds
+import cluster.index_state as index_wear_bounds
 from indexer import Compaction, CompactionOutcome, compact
 from indexer.errors import ElasticsearchError
 from indexer.generations.lifecycle import index_wear

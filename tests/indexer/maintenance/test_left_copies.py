@@ -13,8 +13,7 @@ from indexer.changes.update_writer import ShardMove, UpdateWriter
 from indexer.changes.write_session import open_write_session
 from indexer.scan import StoredDocument
 from mappings import COMPANY, TEAM
-from mappings.shards.ranges import cut_evenly
-from mappings.shards.visibility import LEFT_QUERY
+from mappings.shards import LEFT_QUERY, cut_evenly
 from tests.indexer.changes.scope_consumers import COMPANIES, team
 from tests.indexer.changes.test_shard_crossings import TEAMS, expected, served
 from tests.indexer.conftest import Bench

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from brokerage.index.status_table import status_notes
+from brokerage.index.maintain import status_notes
 from indexer import ResourceStatus, RunStage, clock, prunable, prune, status
 from indexer.changes import stamps
 from mappings import COMPANY, TEAM

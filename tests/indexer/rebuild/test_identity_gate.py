@@ -7,8 +7,7 @@ import pytest
 from indexer import ResourceReport, RunStage, RunSummary
 from indexer.documents.companies import EVERY_COMPANY
 from indexer.generations.gates import CompanyRemovals, removal_objection
-from mappings import AGENT, COMPANY, LISTING, OFFICE, TEAM, Resource
-from mappings.references import declared_references
+from mappings import AGENT, COMPANY, LISTING, OFFICE, TEAM, Resource, declared_references
 from tests.indexer.conftest import Bench
 from tests.records import deletion, envelope, identifier_of, write
 

@@ -17,7 +17,7 @@ from indexer.documents.companies import Companies
 from indexer.documents.line_parser import LineParser, ParsedChunk
 from indexer.source.lines import SourceLine
 from mappings import AGENT, COMPANY, LISTING, OFFICE, RESOURCES, SOLD_LISTING, TEAM
-from mappings.index_body import index_body, schema_fingerprint
+from mappings.indices import index_body, schema_fingerprint
 from tests.indexer.conftest import Bench
 from tests.indexer.raw_documents import get_document
 from tests.records import COMPANY_KEY, UPDATED_AT, UUID_OF_A_TEST, deletion, envelope, record

@@ -7,7 +7,7 @@ import pytest
 from indexer import FolderSource, RefusedError, rollback
 from indexer.verify.verification import verify_against_source
 from mappings import COMPANY, LISTING
-from mappings.index_body import index_mapping
+from mappings.indices import index_mapping
 from tests.indexer.conftest import Bench
 from tests.indexer.parsed_lines import parse_line
 from tests.indexer.raw_documents import get_document, routing_of

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from indexer.scan import fetch_documents
 from mappings import COMPANY, LISTING
-from mappings.shards.visibility import unhide
+from mappings.shards import unhide
 from mappings.stored_document import replace_stamp
 from tests.indexer.changes.record_histories import (
     FORMS,

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from cluster.http.raw_json import RAW_HEADERS
+from cluster.http.responses import RAW_HEADERS
 from indexer import FolderSource, scan
 from indexer.settings import IndexerContext
 from indexer.verify.verification import VerificationResult, verify_against_source

@@ -7,8 +7,7 @@ from typing import Any
 
 from indexer.reso.mapping.record_mapper import MappedRecord, RecordMapper
 from mappings import Resource
-from mappings.data_dictionary.loader import load_dictionary
-from mappings.data_dictionary.model import DataDictionary
+from mappings.data_dictionary import DataDictionary, load_dictionary
 from tests.indexer.parsed_lines import parse_line
 from tests.records import envelope
 

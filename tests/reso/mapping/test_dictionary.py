@@ -2,8 +2,7 @@
 
 import pytest
 
-from mappings.data_dictionary.loader import load_dictionary
-from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
+from mappings.data_dictionary import MODIFICATION_TIMESTAMP, load_dictionary
 from tests.reso.mapping.record_source import DICTIONARY
 
 PRIVATE = sorted(DICTIONARY.private)

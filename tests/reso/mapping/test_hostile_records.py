@@ -14,7 +14,7 @@ from indexer.reso.mapping.record_mapper import RecordMapper
 from indexer.settings import IndexerSettings
 from indexer.source.lines import SourceLine
 from mappings import AGENT, LISTING, OFFICE, SOLD_LISTING, TEAM, Resource
-from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
+from mappings.data_dictionary import MODIFICATION_TIMESTAMP
 from tests.indexer.parsed_lines import COMPANIES
 from tests.reso.mapping.record_source import CHANGED, DICTIONARY, InMemoryRecords, envelope_of
 from tests.reso.world.invalid_values import KEYS, POOL, VALUES

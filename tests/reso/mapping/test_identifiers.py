@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from indexer.errors import InvalidRecordError
 from indexer.reso.mapping.fields import IdentifierFactory, key_text
 from indexer.reso.mapping.record_mapper import RecordMapper
-from mappings.identifiers import is_identifier
+from mappings.fields import is_identifier
 from tests.reso.mapping.record_source import DICTIONARY, InMemoryRecords
 
 UPPER = "0B0E6D3C-5F0D-4F35-9D3C-111111111111"

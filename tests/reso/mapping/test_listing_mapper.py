@@ -8,8 +8,8 @@ from indexer.documents.line_parser import ParsedChunk
 from indexer.errors import InvalidRecordError
 from indexer.reso.mapping.record_mapper import RecordMapper
 from mappings import AGENT, LISTING, SOLD_LISTING, Resource
-from mappings.data_dictionary.loader import load_dictionary
-from mappings.legends import PROPERTY_TYPES
+from mappings.data_dictionary import load_dictionary
+from mappings.listing import PROPERTY_TYPES
 from tests.indexer.parsed_lines import parse_line
 from tests.reso.mapping.record_source import CHANGED, DICTIONARY, InMemoryRecords, envelope_of, map_record
 

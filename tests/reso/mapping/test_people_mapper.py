@@ -8,7 +8,7 @@ from indexer.errors import InvalidRecordError
 from indexer.reso.mapping.fields import IdentifierFactory
 from indexer.reso.mapping.record_mapper import RecordMapper
 from mappings import AGENT, OFFICE, TEAM, Resource
-from mappings.data_dictionary.loader import load_dictionary
+from mappings.data_dictionary import load_dictionary
 from tests.reso.mapping.record_source import CHANGED, DICTIONARY, InMemoryRecords, map_record
 
 UUIDS = IdentifierFactory()

@@ -15,7 +15,7 @@ from indexer.reso.outbox import Outbox, SentLog
 from indexer.reso.source_map import ReplicationPlan
 from indexer.source.lines import RejectedLine
 from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING, Resource
-from mappings.data_dictionary.loader import load_dictionary
+from mappings.data_dictionary import load_dictionary
 from tests.reso.expected_index import ACME
 from tests.reso.replica_process import COMPANY_RECORD
 

@@ -4,7 +4,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from sample.seeded_random import pick, seeded_random
+from sample.ingredients import pick, seeded_random
 from tests.reso.api_reader import open_reader
 from tests.reso.query.filter_grammar import parse
 from tests.reso.query.filter_predicates import PredicateBuilder

@@ -15,8 +15,7 @@ from indexer.reso.settings import ResoSettings
 from indexer.reso.sync.entity_events import EntityEventFollower
 from indexer.reso.sync.entity_reader import EntityReader, SourceContext
 from indexer.reso.sync.entity_sync import EntitySync
-from mappings.data_dictionary.loader import load_dictionary
-from mappings.data_dictionary.model import DataDictionary
+from mappings.data_dictionary import DataDictionary, load_dictionary
 from tests.reso.server.reso_server import ResoServer
 from tests.reso.server.schema import ENTITY_TYPES
 from tests.reso.server.store import Store

@@ -6,7 +6,7 @@ import pytest
 
 from indexer.errors import SourceError
 from indexer.reso.sync.entity_sync import EntitySync
-from mappings.data_dictionary.loader import load_dictionary
+from mappings.data_dictionary import load_dictionary
 from tests.reso.query.query_options import CollectionQuery, parse_query
 from tests.reso.server import responses as server_answers
 from tests.reso.server.error_responses import ODataError

@@ -10,7 +10,7 @@ import pytest
 from indexer.reso.client.odata import ODataQuery
 from indexer.reso.sync.entity_reader import EntityReader
 from indexer.reso.sync.entity_sync import EntitySync
-from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
+from mappings.data_dictionary import MODIFICATION_TIMESTAMP
 from tests.indexer.conftest import Bench
 from tests.reso.expected_index import differences
 from tests.reso.replica_process import ReplicaProcess

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from indexer.reso.mirror import Mirror
-from mappings.data_dictionary.loader import load_dictionary
+from mappings.data_dictionary import load_dictionary
 
 
 def test_no_look_up_reads_a_whole_entity(tmp_path: Path) -> None:

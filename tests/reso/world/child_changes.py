@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sample.seeded_random import between, pick, uuid
+from sample.ingredients import between, pick, uuid
 from tests.reso.server.schema import ENTITY_TYPES
 from tests.reso.world.change_kind import ChangeKindSpec, Target
 from tests.reso.world.child_records import make_open_house, make_photo

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING
 
-from sample.seeded_random import between, pick, uuid
+from sample.ingredients import between, pick, uuid
 
 if TYPE_CHECKING:
     from random import Random

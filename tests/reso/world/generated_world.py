@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import cycle
 from typing import TYPE_CHECKING
 
-from sample.seeded_random import between, pick, seeded_random, uuid
+from sample.ingredients import between, pick, seeded_random, uuid
 from tests.reso.server.schema import ENTITY_TYPES
 from tests.reso.world.child_records import make_open_house, make_photo
 from tests.reso.world.listing_records import make_listing

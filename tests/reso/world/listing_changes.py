@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from sample.seeded_random import between, pick, uuid
+from sample.ingredients import between, pick, uuid
 from tests.reso.world.change_kind import ChangeKindSpec, Target
 from tests.reso.world.child_records import make_open_house, make_photo
 from tests.reso.world.generated_world import complete

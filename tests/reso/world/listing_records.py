@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING
 
-from sample.seeded_random import between, pick, weighted_list
+from sample.ingredients import between, pick, weighted_list
 from tests.reso.server.schema import PRIVATE
 from tests.reso.world.people_records import canary_value, mls_number, sample_some
 from tests.reso.world.status_changes import status_change

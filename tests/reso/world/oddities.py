@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from sample.seeded_random import pick, uuid
+from sample.ingredients import pick, uuid
 from tests.reso.server.schema import ENTITY_TYPES, PRIVATE
 from tests.reso.world.people_records import canary_value
 

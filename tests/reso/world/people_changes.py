@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sample.seeded_random import pick, uuid
+from sample.ingredients import pick, uuid
 from tests.reso.world.change_kind import ChangeKindSpec, Target
 from tests.reso.world.child_changes import delete
 from tests.reso.world.generated_world import complete

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sample.seeded_random import between, phone, pick, uuid
+from sample.ingredients import between, phone, pick, uuid
 from tests.reso.world.vocabulary import (
     ASSOCIATIONS,
     DESIGNATIONS,

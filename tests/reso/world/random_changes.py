@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from sample.seeded_random import pick, seeded_random, weighted_list
+from sample.ingredients import pick, seeded_random, weighted_list
 from tests.reso.world.child_changes import CHILD_CHANGES
 from tests.reso.world.generated_world import TODAY
 from tests.reso.world.listing_changes import HOME_CHANGES

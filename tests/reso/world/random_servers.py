@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sample.seeded_random import between, pick, seeded_random
+from sample.ingredients import between, pick, seeded_random
 from tests.reso.server.server_settings import ServerFault, ServerSettings
 
 if TYPE_CHECKING:

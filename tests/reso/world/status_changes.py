@@ -6,7 +6,7 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sample.seeded_random import between, pick
+from sample.ingredients import between, pick
 from tests.reso.world.vocabulary import LAST_NAMES, OFF_MARKET, UNDER_CONTRACT
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ def test_a_url_without_the_client_is_refused_by_the_name_of_the_extra(monkeypatc
     assert ServiceSettings().redis_url == ""
 
 
-@pytest.mark.parametrize("module", ["brokerage.doctor.doctor_command", "brokerage.serve", "service.app"])
+@pytest.mark.parametrize("module", ["brokerage.doctor.command", "brokerage.serve", "service.app"])
 def test_commands_start_without_the_client(module: str) -> None:
     done = subprocess.run(  # noqa: S603 - our own module
         [sys.executable, "-c", f"{_WITHOUT}import {module}"], capture_output=True, text=True, check=False

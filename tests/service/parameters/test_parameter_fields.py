@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from marshmallow import ValidationError
 
-from mappings.legends import PROPERTY_TYPES
+from mappings.listing import PROPERTY_TYPES
 from service.parameters.types import Boolean, Choice, Parameter, PropertyTypes, Text, UnixSecond, Uuid, WholeNumber
 
 TEXT, TRUTH, UUID, SECOND, TYPES = Text("t"), Boolean("t"), Uuid("t"), UnixSecond("t"), PropertyTypes("t")

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mappings import AGENT, LISTING, RESOURCES, Resource
-from mappings.casing import underscore
-from mappings.fields import Field, FieldKind, View
+from mappings.fields import Field, FieldKind, View, underscore
 from service.records.projection import Variant, _projection
 
 HOSTILE = ['","FullURL":"', '{"Title":null}', '"ListingImages":[', "FullURL", "full_url", "\\", '\\"', '"', "{", "}]"]

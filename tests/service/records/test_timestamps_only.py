@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mappings import AGENT, LISTING, OFFICE, SOLD_LISTING, Resource
-from mappings.casing import underscore
+from mappings.fields import underscore
 from service.records.timestamps_only import doc_values, encode_timestamps
 from tests.service.stand_in import search_response
 

@@ -12,11 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mappings import LISTING
-from mappings.display import DisplayLicence
-from mappings.index_body import index_body
-from mappings.shards.ranges import ShardRanges, routing_values
-from mappings.shards.visibility import Interval, hide
+from mappings.indices import index_body
+from mappings.shards import Interval, ShardRanges, hide, routing_values
 from mappings.stored_document import encode_document, feed_key
+from mappings.visibility import DisplayLicence
 from service.scope import Scope
 from service.search.placement import Reach, ServedShards
 from service.search.query import Selection, displayed, matches

@@ -10,7 +10,7 @@ import pytest
 from elasticsearch import AsyncElasticsearch
 
 from cluster.connection import ConnectionSettings, connect
-from cluster.http.reading_node import ReadingNode
+from cluster.http.nodes import ReadingNode
 from service.errors import DeadlineExceeded, EngineUnavailable, InternalError
 from service.search.engine import SearchEngine
 from service.search.sharing import BatchLoader

@@ -1,1 +1,0 @@
-"""`brokerage audit`: who holds a record."""

@@ -1,0 +1,260 @@
+"""`brokerage doctor`: check settings, Redis, published files, Elasticsearch, indices and keys.
+
+It prints a line for each check, and the remedy below each problem. Settings come first: unusable values, unknown
+variables, contradictions.
+"""
+
+import asyncio
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, fields, replace
+
+import orjson
+import rich_click as click
+from rich.table import Table
+from rich.text import Text
+
+from brokerage.command_runs import ExitCode
+from brokerage.doctor.cluster_checks import (
+    audit_finding,
+    block_findings,
+    identifier_finding,
+    keys_finding,
+    node_findings,
+    shard_findings,
+    time_findings,
+    token_finding,
+)
+from brokerage.doctor.connection_checks import (
+    USER,
+    exports_finding,
+    redis_finding,
+    speaks_tls,
+    tls_finding,
+    user_findings,
+)
+from brokerage.help import epilog
+from brokerage.output import echo
+from brokerage.settings_types import SETTINGS_TYPES
+from brokerage.tables import print_table
+from cluster.connection import ConnectionSettings, connect
+from cluster.http.nodes import ReadingNode
+from cluster.settings import SettingError, load_settings, unknown_settings
+from indexer.settings import IndexerSettings
+from mappings import RESOURCES
+from service.app import build_services
+from service.errors import ApiError, NotElasticsearch
+from service.health.checks import (
+    KEYS_SUBJECT,
+    Finding,
+    FindingState,
+    IndexInventory,
+    cluster_findings,
+    index_findings,
+    read_inventory,
+    read_marks,
+)
+from service.health.monitor import unreachable_finding
+from service.search.engine import SearchEngine
+from service.settings import ServiceSettings
+
+_TIMEOUT_SECONDS = 5.0
+_REMEDY = "Is ELASTICSEARCH_URL right, and are the nodes up?"
+_VERIFIED = "See docs/elasticsearch-rights.md for how certificates are verified."
+_SPEAKS_TLS = "It speaks TLS: use https:// in ELASTICSEARCH_URL."
+
+
+@click.command(
+    epilog=epilog(
+        "brokerage doctor",
+        "brokerage doctor --json",
+        exits="0 no errors (warnings are possible), 1 errors found, 2 usage error, 3 Elasticsearch unavailable",
+    )
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array of all findings.")
+def doctor(*, as_json: bool) -> None:
+    """Check settings, Redis, Elasticsearch, indices and keys, with a remedy for each problem."""
+    findings = settings_findings(os.environ)
+    is_away = False
+    if not any(finding.is_fatal for finding in findings):
+        of_others, is_away = asyncio.run(_check_all(load_settings(ServiceSettings, os.environ)))
+        findings += of_others
+    if as_json:
+        echo(orjson.dumps([_as_json(finding) for finding in findings]).decode())
+    else:
+        show_findings(findings)
+    sys.exit(ExitCode.UNAVAILABLE if is_away else ExitCode(any(finding.is_fatal for finding in findings)))
+
+
+def _as_json(finding: Finding) -> dict[str, str]:
+    """Return the members that are texts, which say what the others do."""
+    return {name: value for name, value in asdict(finding).items() if isinstance(value, str)}
+
+
+async def _check_all(settings: ServiceSettings) -> tuple[list[Finding], bool]:
+    """Return the findings on Redis, published files and the cluster, and whether the cluster is unavailable."""
+    of_cluster, is_away = await _check_cluster(load_settings(ConnectionSettings, os.environ), settings)
+    return [await redis_finding(settings), await exports_finding(settings), *of_cluster], is_away
+
+
+async def _check_cluster(connection: ConnectionSettings, settings: ServiceSettings) -> tuple[list[Finding], bool]:
+    async with connect(connection, connections=4, timeout=_TIMEOUT_SECONDS, node_class=ReadingNode) as client:
+        of_user = await user_findings(client, connection)
+        if any(finding.is_fatal and finding.subject == USER for finding in of_user):
+            return [await tls_finding(connection), *of_user], False
+        engine = build_services(client, settings, connection).engine
+        try:
+            marks = await read_marks(engine, connection)
+            indices = replace(await read_inventory(engine, connection), marks=marks)
+        except ApiError as failure:
+            return [await _unreachable(failure, connection)], not isinstance(failure, NotElasticsearch)
+        of_indices = [finding for finding in index_findings(indices, connection) if finding.subject != KEYS_SUBJECT]
+        if all(found == {} for found in indices.by_name.values()):
+            of_indices = [_no_indices(connection)]
+        of_indices += block_findings(indices, connection)
+        of_indices.append(await audit_finding(client, engine, connection, settings.audit_days))
+        of_cluster = [*await cluster_findings(engine), await tls_finding(connection), *of_user]
+        of_keys = [await keys_finding(client, connection), *await _token_findings(engine, indices, connection)]
+        live = [alias for alias, found in indices.by_name.items() if found]
+        of_records = [
+            *await time_findings(client, connection, marks, live),
+            await identifier_finding(client, connection),
+        ]
+        loaded = [alias for alias in map(connection.alias, RESOURCES) if indices.by_name[alias]]
+        of_shards = await shard_findings(engine, loaded, load_settings(IndexerSettings, os.environ).shard_gigabytes)
+        of_nodes = [*await node_findings(engine, indices), *of_shards]
+        return [*of_cluster, *of_indices, *of_keys, *of_nodes, *of_records], False
+
+
+async def _token_findings(
+    engine: SearchEngine, indices: IndexInventory, connection: ConnectionSettings
+) -> list[Finding]:
+    """Return the finding on the keys of tokens, none without the index that has them: that is a finding of its own."""
+    return [await token_finding(engine, connection)] if indices.by_name[connection.control_index] else []
+
+
+async def _unreachable(failure: ApiError, connection: ConnectionSettings) -> Finding:
+    finding = unreachable_finding(failure)
+    if finding.detail.startswith("TlsError"):
+        return replace(finding, remedy=_VERIFIED)
+    return replace(finding, remedy=_SPEAKS_TLS if await speaks_tls(connection) else _REMEDY)
+
+
+def _no_indices(connection: ConnectionSettings) -> Finding:
+    return Finding(
+        subject="indices",
+        state=FindingState.WRONG,
+        problem="none found",
+        detail=f"No index of the product begins with {connection.prefix!r}." if connection.prefix else "",
+        remedy="Is BROKERAGE_INDEX_PREFIX right? Build all indices with `brokerage index reindex SOURCE`.",
+    )
+
+
+SETTINGS_SUBJECT = "settings"
+_PREFIX = "BROKERAGE_"
+_FILE = "_FILE"
+# Searches time out this much earlier than requests (`service.search.engine`).
+_SHORTEST_DEADLINE_SECONDS = 1.0
+
+
+def settings_findings(environ: Mapping[str, str]) -> list[Finding]:
+    """Check the environment. Unless a finding is fatal, the settings of connection and service can be loaded."""
+    problems = [*_unusable(environ)] or [*_conflicts(load_settings(ServiceSettings, environ))]
+    problems += _unknown_variables(environ)
+    return problems or [Finding(subject=SETTINGS_SUBJECT, detail=f"{len(_given(environ))} set")]
+
+
+def _unusable(environ: Mapping[str, str]) -> Iterator[Finding]:
+    for kind in SETTINGS_TYPES:
+        try:
+            values: object = load_settings(kind, environ)
+            if isinstance(values, ConnectionSettings):
+                values.require_url()
+        except SettingError as error:
+            yield _settings_finding(FindingState.WRONG, "invalid or missing value", str(error))
+
+
+def _given(environ: Mapping[str, str]) -> list[str]:
+    return sorted(name for name in environ if name.startswith(_PREFIX) or name.removesuffix(_FILE) in _known())
+
+
+def _known() -> set[str]:
+    return {declared.metadata["variable"] for kind in SETTINGS_TYPES for declared in fields(kind)}
+
+
+def _unknown_variables(environ: Mapping[str, str]) -> Iterator[Finding]:
+    for name, near in unknown_settings(environ, SETTINGS_TYPES).items():
+        remedy = f"Did you mean {near}?" if near else "`brokerage settings` lists all of them."
+        yield _settings_finding(
+            FindingState.WRONG, "unknown variable", f"{name} is not a setting: no command starts.", remedy
+        )
+
+
+def _conflicts(service: ServiceSettings) -> Iterator[Finding]:
+    last_metrics = service.metrics_port + service.workers - 1
+    conflicts = {
+        "BROKERAGE_DEADLINE_SECONDS is below 1: no search can finish in time.": (
+            service.deadline_seconds < _SHORTEST_DEADLINE_SECONDS
+        ),
+        "BROKERAGE_DRAIN_SECONDS exceeds BROKERAGE_DEADLINE_SECONDS: no request lasts that long.": (
+            service.drain_seconds > service.deadline_seconds
+        ),
+        "BROKERAGE_FRESH_SECONDS is not below BROKERAGE_STALE_SECONDS: requests wait for cached values.": (
+            service.fresh_seconds >= service.stale_seconds
+        ),
+        "BROKERAGE_PORT is one of the metrics ports, which start at BROKERAGE_METRICS_PORT, one per worker.": (
+            service.metrics_port != 0 and service.metrics_port <= service.port <= last_metrics
+        ),
+        "BROKERAGE_METRICS_HOST is set without BROKERAGE_METRICS_PORT: there are neither metrics nor a console.": (
+            service.metrics_port == 0 and service.metrics_host != ServiceSettings.metrics_host
+        ),
+        "BROKERAGE_WORKERS is above 1 without BROKERAGE_REDIS_URL: a key gets its rate once per worker.": (
+            service.workers > 1 and not service.redis_url
+        ),
+    }
+    for sentence, is_so in conflicts.items():
+        if is_so:
+            yield _settings_finding(FindingState.WARNING, "conflicting values", sentence, "Change one of them.")
+
+
+def _settings_finding(state: FindingState, problem: str, detail: str, remedy: str = "") -> Finding:
+    return Finding(subject=SETTINGS_SUBJECT, state=state, problem=problem, detail=detail, remedy=remedy)
+
+
+_STYLES = {
+    FindingState.OK: "green",
+    FindingState.UNKNOWN: "cyan",
+    FindingState.ABSENT: "cyan",
+    FindingState.WARNING: "yellow",
+    FindingState.WRONG: "bold red",
+}
+
+
+def show_findings(findings: Iterable[Finding]) -> None:
+    """Print all findings and a summary, in colors on a terminal."""
+    findings = list(findings)
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for column in ("state", "subject"):
+        table.add_column(column, no_wrap=True)
+    table.add_column("text", overflow="fold")
+    for finding in findings:
+        table.add_row(Text(finding.state.value, _STYLES[finding.state]), finding.subject, Text(_text_of(finding)))
+        if finding.remedy:
+            table.add_row("", "", Text(f"-> {finding.remedy}", "bold"))
+    print_table(table)
+    echo()
+    echo(findings_summary(findings))
+
+
+def _text_of(finding: Finding) -> str:
+    return ". ".join(part for part in (finding.problem, finding.detail) if part)
+
+
+def findings_summary(findings: Iterable[Finding]) -> str:
+    """Return the last line: the number of findings by state, and whether the service can serve."""
+    counts = Counter(finding.state for finding in findings)
+    parts = [f"{counts[state]} {state.value}" for state in reversed(FindingState) if counts[state]]
+    conclusion = "The service cannot serve everything." if counts[FindingState.WRONG] else "The service can serve."
+    return f"{', '.join(parts)}. {conclusion}"

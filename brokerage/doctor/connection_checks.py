@@ -1,0 +1,321 @@
+"""What the service connects to, as `brokerage doctor` checks it: TLS, its user, Redis, published files.
+
+Redis shares the rate limits of keys between processes (decision 11).
+"""
+
+import asyncio
+import ssl
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from elastic_transport import TransportError
+from elasticsearch import ApiError, AsyncElasticsearch, AuthenticationException, UnsupportedProductError
+
+from cluster.connection import ConnectionSettings
+from cluster.tls import TlsContext, describe_tls_error, is_loopback, tls_handshake
+from mappings import RESOURCES
+from mappings.indices import served_pattern
+from service.errors import EngineUnavailable
+from service.exports.stores import open_publications
+from service.health.checks import Finding, FindingState
+from service.settings import ServiceSettings
+
+TLS_SUBJECT = "tls"
+_HANDSHAKE_SECONDS = 5.0
+_DAY_SECONDS = 86_400
+# Certificates that expire sooner are reported, while there is time to renew them.
+_EXPIRY_WARNING_DAYS = 21
+
+
+def is_loopback_only(connection: ConnectionSettings) -> bool:
+    """Whether every address is a loopback address, unreachable from other hosts."""
+    return all(is_loopback(urlsplit(url).hostname or "") for url in connection.url)
+
+
+async def tls_finding(connection: ConnectionSettings) -> Finding:
+    """Check the certificates over separate connections; without TLS, check what is exposed."""
+    trust = connection.tls_context()
+    if trust is None:
+        return plain_finding(connection)
+    try:
+        ends = {url: await _expiry_of(urlsplit(url), trust) for url in connection.url}
+    except OSError as error:
+        detail = describe_tls_error(error, trust, "a node") or str(error) or type(error).__name__
+        return Finding(
+            subject=TLS_SUBJECT, state=FindingState.WARNING, problem="not every node can be verified", detail=detail
+        )
+    return certificate_finding(ends, trust.source, time.time())
+
+
+async def _expiry_of(url: SplitResult, trust: TlsContext) -> float:
+    """Return when the certificate at an address expires, in Unix seconds."""
+    host, port = url.hostname or "", url.port or 0
+    async with asyncio.timeout(_HANDSHAKE_SECONDS):
+        await trust.resolve_fingerprint(host, port)
+        return ssl.cert_time_to_seconds((await tls_handshake(host, port, trust)).getpeercert()["notAfter"])
+
+
+def certificate_finding(ends: dict[str, float], source: str, now: float) -> Finding:
+    """Return how certificates are verified and when the first one expires; times are Unix seconds."""
+    first = min(ends, key=lambda url: ends[url])
+    days = int((ends[first] - now) // _DAY_SECONDS)
+    how = f"verified by {source}"
+    if days >= _EXPIRY_WARNING_DAYS:
+        return Finding(subject=TLS_SUBJECT, detail=f"{how}, {days} days left")
+    return Finding(
+        subject=TLS_SUBJECT,
+        state=FindingState.WARNING,
+        problem="a certificate expires soon",
+        detail=f"The one of {urlsplit(first).hostname} in {days} days; {how}.",
+        remedy="Renew it in Elasticsearch; once it has expired, connections fail.",
+    )
+
+
+def plain_finding(connection: ConnectionSettings) -> Finding:
+    """Return the finding for connections without TLS."""
+    if is_loopback_only(connection):
+        return Finding(subject=TLS_SUBJECT, detail="off: Elasticsearch is on this host")
+    has_credentials = connection.authorization() or any(urlsplit(url).username for url in connection.url)
+    exposed = "Credentials and" if has_credentials else "Key hashes and"
+    return Finding(
+        subject=TLS_SUBJECT,
+        state=FindingState.WARNING,
+        problem="off",
+        detail=f"{exposed} all data cross the network unencrypted.",
+        remedy="Use https:// in ELASTICSEARCH_URL and set BROKERAGE_ELASTICSEARCH_CA_CERTS to the CA certificate.",
+    )
+
+
+async def speaks_tls(connection: ConnectionSettings) -> bool:
+    """Whether an address with http:// speaks TLS. Nothing is sent over the connection."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    for url in map(urlsplit, connection.url):
+        try:
+            async with asyncio.timeout(_HANDSHAKE_SECONDS):
+                await tls_handshake(url.hostname or "", url.port or 0, context)
+        except OSError:
+            continue
+        return url.scheme == "http"
+    return False
+
+
+USER, PRIVILEGES = "user", "rights"
+# The required privileges (docs/elasticsearch-rights.md) on the cluster, on indices it reads, on indices it writes.
+CLUSTER_PRIVILEGES = ("monitor",)
+READ_PRIVILEGES = ("read", "view_index_metadata")
+WRITE_PRIVILEGES = ("index",)
+# On the aliases: without it, the console does not show which index is to be compacted.
+STATISTICS_PRIVILEGES = ("monitor",)
+# On the aliases of the shards of an index that has several.
+SERVED_PRIVILEGES = ("read",)
+# Privileges that an attacker who takes over the service must not gain.
+_EXCESSIVE = ("index", "delete", "delete_index")
+_ROLE = "Give it the role `brokerage_service` of docs/elasticsearch-rights.md"
+
+
+def read_indices(connection: ConnectionSettings) -> list[str]:
+    """Return the aliases and indices that the service reads."""
+    return [*map(connection.alias, RESOURCES), connection.keys_index, connection.control_index]
+
+
+def served_patterns(connection: ConnectionSettings) -> list[str]:
+    """Return patterns for the aliases through which the service reads indices of several shards."""
+    return [served_pattern(connection.alias(resource)) for resource in RESOURCES]
+
+
+def usage_index(connection: ConnectionSettings) -> str:
+    """Return the only index that the service writes: when each key was last used."""
+    return connection.usage_index
+
+
+async def user_findings(client: AsyncElasticsearch, connection: ConnectionSettings) -> list[Finding]:
+    """Return the user and its missing or excessive privileges; nothing if Elasticsearch does not respond.
+
+    Every user may query its own privileges.
+    """
+    try:
+        user = (await client.security.authenticate()).body
+        rights = await client.security.has_privileges(
+            cluster=[*CLUSTER_PRIVILEGES, "all"], index=privileges_request(connection)
+        )
+    except AuthenticationException:
+        return [_bad_credentials(connection)]
+    except ApiError as error:
+        # A node without security has no such path.
+        return (
+            [_without_security(connection)] if error.status_code in {400, 404, 405} else [_unknown_user(error.message)]
+        )
+    except (TransportError, UnsupportedProductError):
+        return []
+    return [_user(user), *privilege_findings(rights.body, connection)]
+
+
+def privileges_request(connection: ConnectionSettings) -> list[dict[str, Any]]:
+    """Return the `index` part of the body of `_has_privileges`."""
+    return [
+        {"names": read_indices(connection), "privileges": [*READ_PRIVILEGES, *_EXCESSIVE]},
+        {"names": [*map(connection.alias, RESOURCES)], "privileges": [*STATISTICS_PRIVILEGES]},
+        {"names": served_patterns(connection), "privileges": [*SERVED_PRIVILEGES]},
+        {"names": [usage_index(connection)], "privileges": [*WRITE_PRIVILEGES]},
+    ]
+
+
+def _user(user: Mapping[str, Any]) -> Finding:
+    kind = "API key of " if user.get("authentication_type") == "api_key" else ""
+    roles = ", ".join(user.get("roles", ())) or "no roles of its own"
+    return Finding(subject=USER, detail=f"{kind}{user['username']}, {roles}")
+
+
+def _unknown_user(reason: str) -> Finding:
+    return Finding(subject=USER, state=FindingState.UNKNOWN, problem="could not be checked", detail=reason)
+
+
+def _bad_credentials(connection: ConnectionSettings) -> Finding:
+    variables = (
+        "BROKERAGE_ELASTICSEARCH_API_KEY"
+        if connection.api_key
+        else "BROKERAGE_ELASTICSEARCH_USERNAME and BROKERAGE_ELASTICSEARCH_PASSWORD"
+        if connection.username
+        else ""
+    )
+    return Finding(
+        subject=USER,
+        state=FindingState.WRONG,
+        problem="Elasticsearch rejects the credentials" if variables else "Elasticsearch requires credentials",
+        detail=f"They come from {variables}." if variables else "None are set.",
+        remedy="Correct them." if variables else "Set BROKERAGE_ELASTICSEARCH_API_KEY, or a user and its password.",
+    )
+
+
+def _without_security(connection: ConnectionSettings) -> Finding:
+    if is_loopback_only(connection):
+        return Finding(subject=USER, detail="none needed: no security, but only reachable from this host")
+    return Finding(
+        subject=USER,
+        state=FindingState.WARNING,
+        problem="Elasticsearch has no security",
+        detail="Anyone who can connect to it can read and change everything.",
+        remedy="Set `xpack.security.enabled`, or restrict network access to it.",
+    )
+
+
+def privilege_findings(response: Mapping[str, Any], connection: ConnectionSettings) -> Iterator[Finding]:
+    """Yield missing and excessive privileges from a response of `_has_privileges`."""
+    problems = [
+        *_missing_privileges(response, connection),
+        *_missing_shard_privileges(response, connection),
+        *_excessive_privileges(response),
+    ]
+    yield from problems or [Finding(subject=PRIVILEGES, detail="all required ones, and no more")]
+
+
+def _missing_privileges(response: Mapping[str, Any], connection: ConnectionSettings) -> Iterator[Finding]:
+    needed: dict[str, tuple[str, ...]] = {
+        **dict.fromkeys(read_indices(connection), READ_PRIVILEGES),
+        usage_index(connection): WRITE_PRIVILEGES,
+    }
+    needed |= dict.fromkeys(map(connection.alias, RESOURCES), (*READ_PRIVILEGES, *STATISTICS_PRIVILEGES))
+    lacking: dict[str, list[str]] = {
+        right: [name for name, rights in needed.items() if right in rights and not response["index"][name][right]]
+        for right in (*READ_PRIVILEGES, *WRITE_PRIVILEGES, *STATISTICS_PRIVILEGES)
+    }
+    lacking |= {right: ["the cluster"] for right in CLUSTER_PRIVILEGES if not response["cluster"][right]}
+    if any(lacking.values()):
+        missing = (f"`{right}` on {', '.join(names)}" for right, names in lacking.items() if names)
+        yield Finding(
+            subject=PRIVILEGES,
+            # Without the others a check or a record of usage is missing, but requests are served.
+            state=FindingState.WRONG if lacking["read"] else FindingState.WARNING,
+            problem="some are missing",
+            detail=f"{'; '.join(missing)}.",
+            remedy=f"{_ROLE}. Do its index names begin with BROKERAGE_INDEX_PREFIX?",
+        )
+
+
+def _missing_shard_privileges(response: Mapping[str, Any], connection: ConnectionSettings) -> Iterator[Finding]:
+    """Yield what is needed as soon as an index has several shards: by then it is too late."""
+    if lacking := [name for name in served_patterns(connection) if not response["index"][name]["read"]]:
+        yield Finding(
+            subject=PRIVILEGES,
+            state=FindingState.WARNING,
+            problem="some are missing for indices of several shards",
+            detail=f"`read` on {', '.join(lacking)}. Requests fail once BROKERAGE_SHARDS is above 1.",
+            remedy=f"{_ROLE}.",
+        )
+
+
+def _excessive_privileges(response: Mapping[str, Any]) -> Iterator[Finding]:
+    if response["cluster"]["all"]:
+        yield _too_many_privileges(
+            "it has all privileges", "An attacker who takes over the service controls the whole cluster."
+        )
+        return
+    changeable = sorted(
+        name for name, has in response["index"].items() if any(has.get(right) for right in _EXCESSIVE if "read" in has)
+    )
+    if changeable:
+        yield _too_many_privileges("it can write indices that it only reads", f"{', '.join(changeable)}.")
+
+
+def _too_many_privileges(problem: str, detail: str) -> Finding:
+    remedy = f"{_ROLE} only, and use another user for the indexer."
+    return Finding(subject=PRIVILEGES, state=FindingState.WARNING, problem=problem, detail=detail, remedy=remedy)
+
+
+REDIS = "redis"
+_ALONE = "Until then each process enforces the limits by itself, so a key gets its rate once per process."
+
+
+async def redis_finding(settings: ServiceSettings) -> Finding:
+    """Count a request of a test key in Redis. A failure is only a warning: the service works without Redis."""
+    if not settings.redis_url:
+        return Finding(subject=REDIS, detail="not used: each process enforces the limits of keys by itself")
+    # The Redis client is an optional dependency.
+    from service.limits.redis_buckets import RedisBuckets  # noqa: PLC0415
+
+    buckets = RedisBuckets(settings.redis_url, "doctor:")
+    began = time.perf_counter()
+    error = await buckets.failure()
+    milliseconds = (time.perf_counter() - began) * 1000
+    await buckets.close()
+    if error is None:
+        return Finding(subject=REDIS, detail=f"works; connected and responded in {milliseconds:.1f} ms")
+    return Finding(
+        subject=REDIS,
+        state=FindingState.WARNING,
+        problem="does not work",
+        # Only the class: the text of some errors repeats the command.
+        detail=f"{type(error).__name__}. {_ALONE}",
+        remedy="Is BROKERAGE_REDIS_URL right, is Redis up, and may its user run EVAL, TIME, GET, SET and DEL?",
+    )
+
+
+_PUBLISHED_FILES = "published files"
+
+
+async def exports_finding(settings: ServiceSettings) -> Finding:
+    """Return whether BROKERAGE_EXPORTS can be read. A failure is a warning: consumers take snapshots."""
+    publications = open_publications(settings)
+    if publications is None:
+        return Finding(subject=_PUBLISHED_FILES, detail="off (BROKERAGE_EXPORTS)")
+    try:
+        await publications.storage.check()
+    except OSError as error:
+        return _unreadable_files(f"{settings.exports}: {error.strerror or error}.")
+    except EngineUnavailable as error:
+        return _unreadable_files(error.reason)
+    return Finding(subject=_PUBLISHED_FILES, detail=f"{settings.exports} can be read")
+
+
+def _unreadable_files(detail: str) -> Finding:
+    return Finding(
+        subject=_PUBLISHED_FILES,
+        state=FindingState.WARNING,
+        problem="cannot be read",
+        detail=detail,
+        remedy="Is BROKERAGE_EXPORTS right, may the service's user read it, and has `brokerage index publish` run? See "
+        "docs/operating.md, Published files.",
+    )

@@ -1,0 +1,287 @@
+"""`brokerage index check` and `brokerage index map`: inspect a source without Elasticsearch.
+
+`check` reports on the terminal, and as one HTML page, which needs no other file. `map` drafts a column map from files.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from html import escape
+from pathlib import Path
+
+import orjson
+import rich_click as click
+from rich.table import Table
+
+import indexer
+from brokerage.command_runs import exit_on_error, fail
+from brokerage.completion import files
+from brokerage.help import INDEX_EXITS, epilog
+from brokerage.index.runner import (
+    JSON_OPTION,
+    RESOURCE_CHOICE,
+    RESOURCES_BY_NAME,
+    exit_on_indexer_error,
+    print_error_line,
+)
+from brokerage.output import echo
+from brokerage.tables import print_table
+from brokerage_feed.terminal import exit_on_signal
+from cluster.settings import load_settings
+from cluster.terminal import SafeConsole
+from indexer.drafting.columns import Confidence
+from indexer.drafting.map_draft import MapDraft, TableDraft, draft_map
+from indexer.inspection import FieldSummary, ResourceCheck, SourceCheck, check_source
+from indexer.reporting.report import FaultKind
+
+
+@click.command(
+    epilog=epilog(
+        "brokerage index check listings.toml",
+        "brokerage index check data --html report.html",
+        "brokerage index check changes.ndjson.gz --resource listings --json",
+        exits=INDEX_EXITS,
+    )
+)
+@click.argument("source", shell_complete=files)
+@click.option("--resource", type=RESOURCE_CHOICE, help="Resource of lines that do not name one.")
+@click.option(
+    "--html", type=click.Path(dir_okay=False, path_type=Path), help="Also write the report to this HTML file."
+)
+@JSON_OPTION
+def check(*, source: str, resource: str | None, html: Path | None, as_json: bool) -> None:
+    """Read all of SOURCE, and report its faults, fields, identifiers and references. Elasticsearch is not needed.
+
+    SOURCE is as for reindex. Each kind of fault is counted and has examples with file, line and value.
+    """
+    default = RESOURCES_BY_NAME[resource] if resource else None
+    settings = load_settings(indexer.IndexerSettings, os.environ)
+    with (
+        exit_on_error(),
+        exit_on_indexer_error(),
+        exit_on_signal(),
+        indexer.open_source(source, resource=default, max_record_bytes=settings.max_record_bytes) as opened,
+    ):
+        found = check_source(opened, settings)
+    if html is not None:
+        _write_page(html, check_page(source, found))
+    if as_json:
+        echo(orjson.dumps(found).decode())
+    else:
+        _print_report(found)
+    raise SystemExit(1 if found.bad else 0)
+
+
+def _print_report(found: SourceCheck) -> None:
+    for part in check_report(found):
+        echo(part) if isinstance(part, str) else print_table(part)
+    if found.bad:
+        print_error_line(f"Bad lines, which would not be served: {found.bad:,}.")
+
+
+def _write_page(path: Path, page: str) -> None:
+    try:
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        fail(f"{path} cannot be written: {error.strerror}.")
+
+
+_MAX_KINDS_SHOWN = 20
+_MAX_SHOWN_CHARACTERS = 40
+
+
+def check_report(check: SourceCheck) -> Iterator[Table | str]:
+    """Yield the tables and sentences of a report."""
+    for note in check.notes:
+        yield f"Note: {note}."
+    if check.companies:
+        yield f"The source has no companies: {', '.join(check.companies[:10])} must be live."
+    for resource in check.resources:
+        yield ""
+        yield headline(resource)
+        if resource.faults:
+            yield _faults(resource.faults)
+        yield _fields(resource)
+        yield from identifier_sentences(resource)
+
+
+def headline(resource: ResourceCheck) -> str:
+    """Return the counts of a resource in one sentence."""
+    counts = {
+        "bad": resource.bad,
+        "skipped": resource.skipped,
+        "deleted": resource.deleted,
+        "values rounded": resource.rounded,
+        "values corrected": resource.corrected,
+    }
+    others = "".join(f", {count:,} {name}" for name, count in counts.items() if count or name == "bad")
+    return f"{resource.resource}: {resource.lines:,} lines{others}."
+
+
+def identifier_sentences(resource: ResourceCheck) -> Iterator[str]:
+    """Yield sentences about identifiers that several lines have, and references to records that do not exist."""
+    merged = resource.merged
+    if merged is not None and merged.identifiers:
+        yield (
+            f"{merged.identifiers:,} identifiers have several lines ({merged.lines:,}), {merged.differing:,} of them "
+            f"with different contents: only the newest line of each is served. {'; '.join(merged.examples)}."
+        )
+        if merged.of_several_companies:
+            yield f"{merged.of_several_companies:,} identifiers have lines of several companies: these are refused."
+    for one in resource.references:
+        if not one.is_checked and one.values:
+            yield f"{one.field}: {one.values:,} values not checked, since the source has no {one.target}."
+        elif one.dangling:
+            yield (
+                f"{one.field}: {one.dangling:,} of {one.values:,} values are not in {one.target} "
+                f"({one.lines:,} lines). {'; '.join(one.examples)}."
+            )
+
+
+def _faults(kinds: list[FaultKind]) -> Table:
+    table = _console_table("Count", "Field", "Column", "Fault", "Such as")
+    for kind in kinds[:_MAX_KINDS_SHOWN]:
+        table.add_row(f"{kind.count:,}", kind.field, kind.column or "", kind.reason, str(kind.examples[0]))
+    if len(kinds) > _MAX_KINDS_SHOWN:
+        table.add_row("", "", "", f"{len(kinds) - _MAX_KINDS_SHOWN:,} more kinds: see --json or --html", "")
+    return table
+
+
+def _fields(resource: ResourceCheck) -> Table:
+    table = _console_table("Field", "Filled", "From", "To", "Values")
+    filled = [one for one in resource.fields if one.filled]
+    for one in filled:
+        table.add_row(one.name, resource.share_filled(one), *field_range(one))
+    if empty := [one.name for one in resource.fields if not one.filled]:
+        table.caption, table.caption_justify = f"Empty: {', '.join(empty)}.", "left"
+    return table
+
+
+def field_range(one: FieldSummary) -> tuple[str, str, str]:
+    """Return the range of a field and its values if they are few."""
+    repeated = one.values if one.values and len(one.values) < one.filled else {}
+    values = ", ".join(f"{_short(value)} ({count:,})" for value, count in repeated.items())
+    return _short(one.lowest), _short(one.highest), values
+
+
+def _short(value: object) -> str:
+    text = "" if value is None else f"{value}"
+    return text if len(text) <= _MAX_SHOWN_CHARACTERS else f"{text[: _MAX_SHOWN_CHARACTERS - 1]}…"
+
+
+def _console_table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, justify="right" if column in {"Count", "Filled"} else "left", overflow="fold")
+    return table
+
+
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem; padding: 0 1rem; }
+table { border-collapse: collapse; margin: 1rem 0; width: 100%; }
+th, td { border-bottom: 1px solid #8884; overflow-wrap: anywhere; padding: .25rem .5rem; text-align: left; }
+td { vertical-align: top; }
+:root { color-scheme: light dark; }
+"""
+
+
+def check_page(source: str, check: SourceCheck) -> str:
+    """Return the page of a report."""
+    title = f"Check of {source}"
+    body = [f"<h1>{escape(title)}</h1>", *map(_paragraph, _sentences(check))]
+    for resource in check.resources:
+        body += _section(resource)
+    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{"".join(body)}</body></html>\n'
+
+
+def _sentences(check: SourceCheck) -> Iterator[str]:
+    yield "No line is bad." if not check.bad else f"Bad lines, which would not be served: {check.bad:,}."
+    yield from (f"{note}." for note in check.notes)
+    if check.companies:
+        yield f"The source has no companies: {', '.join(check.companies)} must be live."
+
+
+def _section(resource: ResourceCheck) -> Iterator[str]:
+    yield f"<h2>{escape(resource.resource)}</h2>{_paragraph(headline(resource))}"
+    if resource.faults:
+        yield _html_table(
+            ("Count", "Field", "Column", "Fault", "Examples"),
+            (
+                (f"{kind.count:,}", kind.field, kind.column or "", kind.reason, "; ".join(map(str, kind.examples)))
+                for kind in resource.faults
+            ),
+        )
+    yield from map(_paragraph, identifier_sentences(resource))
+    rows = ((one.name, resource.share_filled(one), *field_range(one)) for one in resource.fields)
+    yield _html_table(("Field", "Filled", "From", "To", "Values"), rows)
+
+
+def _paragraph(text: str) -> str:
+    return f"<p>{escape(text)}</p>"
+
+
+def _html_table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>\n" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>"
+
+
+_MAX_EXAMPLE_CHARACTERS = 40
+_PIPE_WIDTH = 1000
+
+
+@click.command(
+    name="map",
+    epilog=epilog(
+        "brokerage index map listings.csv --company acme",
+        "brokerage index map listings/ agents.csv --company acme --output export.toml",
+        exits=INDEX_EXITS,
+    ),
+)
+@click.argument("names", nargs=-1, required=True, metavar="FILE...", shell_complete=files)
+@click.option("--company", help="Key of the company that the records belong to.")
+@click.option("--resource", type=RESOURCE_CHOICE, help="Resource of the rows, guessed by default.")
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to this new file.")
+def map_files(*, names: tuple[str, ...], company: str | None, resource: str | None, output: Path | None) -> None:
+    """Draft the column map (TOML) of CSV files, archives or folders from their headers and values.
+
+    A table on standard error shows what each column is taken for. What is unsure is commented out in the map.
+    """
+    folder = output.parent if output else Path()
+    if output is not None and output.exists():
+        fail(f"{output} exists already: name another file, or delete it.")
+    with exit_on_error(), exit_on_indexer_error(), exit_on_signal():
+        draft = draft_map(names, folder, company=company, resource=RESOURCES_BY_NAME[resource] if resource else None)
+    _print_draft(draft)
+    if output is None:
+        echo(draft.text.removesuffix("\n"))
+        return
+    try:
+        output.write_text(draft.text, encoding="utf-8")
+    except OSError as error:
+        fail(f"{output} cannot be written: {error.strerror}.")
+    print_error_line(f"Written: {output}. Next: brokerage index check {output}")
+
+
+def _print_draft(draft: MapDraft) -> None:
+    console = SafeConsole(stderr=True, width=None if sys.stderr.isatty() else _PIPE_WIDTH, markup=False)
+    for table in draft.tables:
+        console.print(_guess_table(table))
+    if draft.missing:
+        print_error_line(f"Still to be set in the map: {', '.join(draft.missing)}.")
+
+
+def _guess_table(table: TableDraft) -> Table:
+    shown = Table(
+        box=None, pad_edge=False, title=f"{table.resource.alias}: {', '.join(table.files)}", title_justify="left"
+    )
+    for heading in ("Column", "Field", "Confidence", "Example", "Note"):
+        shown.add_column(heading, overflow="fold")
+    for guess in table.guesses:
+        confidence = guess.confidence if guess.is_declared else Confidence.LOW
+        example = guess.example[:_MAX_EXAMPLE_CHARACTERS]
+        shown.add_row(
+            guess.column, guess.field or "", confidence.value if guess.field else "", example, guess.draft.note
+        )
+    return shown

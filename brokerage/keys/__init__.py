@@ -1,1 +1,0 @@
-"""`brokerage keys`: create, list, rotate, expire and revoke API keys."""

@@ -1,1 +1,0 @@
-"""Published files: downloads, their records, and copies that begin with them."""

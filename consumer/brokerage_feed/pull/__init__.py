@@ -1,1 +1,0 @@
-"""`brokerage pull`: keep a verified copy of the data that an API key can read."""

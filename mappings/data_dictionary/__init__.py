@@ -1,1 +1,0 @@
-"""The RESO Data Dictionary mapping: model, loader, checks, and overrides by an MLS map."""
