@@ -43,7 +43,7 @@ class ResourceNamesOption(click.ParamType[tuple[str, ...]]):
         ]
 
 
-def read_key(api_key: str, file: Path | None) -> str:
+def _read_key(api_key: str, file: Path | None) -> str:
     """Return the key in the file, or else the given one; raise UsageError if there is none."""
     try:
         key = file.read_text(encoding="utf-8").strip() if file else api_key.strip()
@@ -148,7 +148,7 @@ pull.params += PULL_SETTINGS
 
 def run_command(key_file: Path | None, api_key: str, *, as_json: bool, **options: Any) -> NoReturn:
     """Pull with the options of the command, and exit with the code of the outcome."""
-    arguments = PullArguments(key=read_key(api_key, key_file), **options)
+    arguments = PullArguments(key=_read_key(api_key, key_file), **options)
     with exit_on_pull_error(), exit_on_signal("Stopped: the copy is consistent, and the same command resumes."):
         with open_display(as_json=as_json) as shown:
             statuses = run_pull(arguments, shown)

@@ -4,8 +4,6 @@ An unequal bucket is inconclusive while the service has unpublished changes of i
 arrived since the request. Such buckets are requested again.
 """
 
-from __future__ import annotations
-
 import asyncio
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -16,17 +14,24 @@ from brokerage_feed.copy_updater import CopyUpdater, TouchedRecords
 from brokerage_feed.errors import FeedRequestRejected
 from brokerage_feed.messages import BucketSummary
 from brokerage_feed.record_hashes import bucket_of, format_digest, record_hash
-from brokerage_feed.sqlite_copy import CopyStore
+from brokerage_feed.sqlite_copy import SqliteCopy
 
 _BUCKETS = 65_536
+_ROUNDS = 6
+# Long polling: the service responds once something is published, which settles the bucket.
+_WAIT_SECONDS = 2
+_PREFIXES_PER_REQUEST = 64
+# About 4,000 of 1,000,000 records; more differing identifiers would not help.
+_MAX_BUCKETS = 256
 
 
 @dataclass
 class BucketDigests:
     """Counts and sums of the 65,536 buckets, the contents of some of them, and the identifiers of damaged rows."""
 
-    counts: array[int] = field(default_factory=lambda: array("Q", bytes(8 * _BUCKETS)))
-    sums: array[int] = field(default_factory=lambda: array("Q", bytes(8 * _BUCKETS)))
+    # Quoted: before Python 3.12 the class has no parameters.
+    counts: "array[int]" = field(default_factory=lambda: array("Q", bytes(8 * _BUCKETS)))
+    sums: "array[int]" = field(default_factory=lambda: array("Q", bytes(8 * _BUCKETS)))
     contents: dict[str, dict[str, str]] = field(default_factory=dict)
     damaged: list[str] = field(default_factory=list)
 
@@ -45,7 +50,7 @@ class BucketDigests:
                 yield prefix
 
 
-def compute_bucket_digests(copy: CopyStore, resource: str, detailed: Collection[str] = ()) -> BucketDigests:
+def _bucket_digests(copy: SqliteCopy, resource: str, detailed: Collection[str] = ()) -> BucketDigests:
     """Read a copied resource; keep the contents of the buckets in `detailed`, given by 4 hexadecimal digits."""
     digests = BucketDigests(contents={prefix: {} for prefix in detailed})
     for row in copy.rows(resource):
@@ -57,14 +62,6 @@ def compute_bucket_digests(copy: CopyStore, resource: str, detailed: Collection[
         if not row.is_intact:
             digests.damaged.append(row.id)
     return digests
-
-
-_ROUNDS = 6
-# Long polling: the service responds once something is published, which settles the bucket.
-_WAIT_SECONDS = 2
-_PREFIXES_PER_REQUEST = 64
-# About 4,000 of 1,000,000 records; more differing identifiers would not help.
-_MAX_BUCKETS = 256
 
 
 @dataclass
@@ -81,7 +78,7 @@ async def compare_resource(pull: CopyUpdater, resource: str) -> CopyDifferences:
     A difference counts if it is seen twice, since processes of a service may learn of a change at different times.
     """
     await pull.catch_up()
-    ours = await asyncio.to_thread(compute_bucket_digests, pull.copy, resource)
+    ours = await asyncio.to_thread(_bucket_digests, pull.copy, resource)
     if ours.damaged:
         return CopyDifferences(different=ours.damaged)
     remaining, suspected = await _unequal_buckets(pull, resource, ours), set[str]()
@@ -122,7 +119,7 @@ def _differing(buckets: Iterable[BucketSummary], ours: BucketDigests, above: Seq
 async def _compare_buckets(pull: CopyUpdater, resource: str, prefixes: Sequence[str]) -> CopyDifferences:
     """Compare the records of the first `_MAX_BUCKETS` buckets; the others count as unsettled."""
     compared, remaining = prefixes[:_MAX_BUCKETS], prefixes[_MAX_BUCKETS:]
-    ours = await asyncio.to_thread(compute_bucket_digests, pull.copy, resource, compared)
+    ours = await asyncio.to_thread(_bucket_digests, pull.copy, resource, compared)
     theirs = {
         bucket.prefix: bucket
         for batch in _prefix_batches(compared)

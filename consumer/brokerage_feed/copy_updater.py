@@ -11,7 +11,7 @@ from brokerage_feed.feed import Feed
 from brokerage_feed.messages import ChangeBatch, SnapshotRecord
 from brokerage_feed.published_files import FileUpdater
 from brokerage_feed.pull_progress import PullStage, PullStatus
-from brokerage_feed.sqlite_copy import CopyStore
+from brokerage_feed.sqlite_copy import SqliteCopy
 
 TouchedRecords = set[tuple[str, str]]
 
@@ -28,7 +28,7 @@ class CopyUpdater:
     def __init__(
         self,
         feed: Feed,
-        copy: CopyStore,
+        copy: SqliteCopy,
         resources: Sequence[str],
         show: Callable[[PullStatus], None],
         files: FileUpdater | None = None,

@@ -11,7 +11,7 @@ import msgspec
 
 from brokerage_feed.errors import CopyError
 from brokerage_feed.private_files import create_file
-from brokerage_feed.sqlite_copy import CopyRow, CopyStore
+from brokerage_feed.sqlite_copy import CopyRow, SqliteCopy
 from brokerage_feed.tables import Spelling, typed_tables
 
 OpenFile = Callable[[str], IO[bytes]]
@@ -27,7 +27,7 @@ def require_format(export_format: str) -> None:
 
 
 def export_resource(
-    copy: CopyStore, resource: str, folder: Path, export_format: str, spelling: Spelling = Spelling.UNDERSCORED
+    copy: SqliteCopy, resource: str, folder: Path, export_format: str, spelling: Spelling = Spelling.UNDERSCORED
 ) -> bool:
     """Write the files of a resource unless they are up to date; return whether they were written.
 

@@ -45,6 +45,14 @@ Response = TypeVar("Response")
 # Of a long poll, and between two of them, in case the service does not hold them.
 _WAIT_SECONDS = 30
 _MIN_INTERVAL_SECONDS = 1.0
+_HEADER = msgspec.json.Decoder(SnapshotHeader)
+_RECORD, _TRAILER = msgspec.json.Decoder(SnapshotRecord), msgspec.json.Decoder(SnapshotTrailer)
+_PUBLISHED = msgspec.json.Decoder(PublishedFiles)
+_COMPANY_PARAMETERS = frozenset({"platform_company_id", "parent_company_id"})
+_CHANGES, _DIGEST = msgspec.json.Decoder(ChangeBatch), msgspec.json.Decoder(DigestResponse)
+# Pages without changes in a row: a service ends such a stream with the first or second one.
+MAX_EMPTY_PAGES = 1_000
+_READ_BYTES = 1 << 20
 
 
 class _DigestMismatch(Exception):
@@ -222,15 +230,6 @@ class Feed:
                 await backoff.wait(error)
 
 
-_HEADER = msgspec.json.Decoder(SnapshotHeader)
-_RECORD, _TRAILER = msgspec.json.Decoder(SnapshotRecord), msgspec.json.Decoder(SnapshotTrailer)
-_PUBLISHED = msgspec.json.Decoder(PublishedFiles)
-_COMPANY_PARAMETERS = frozenset({"platform_company_id", "parent_company_id"})
-_CHANGES, _DIGEST = msgspec.json.Decoder(ChangeBatch), msgspec.json.Decoder(DigestResponse)
-# Pages without changes in a row: a service ends such a stream with the first or second one.
-MAX_EMPTY_PAGES = 1_000
-
-
 class _PageProgress:
     """Recognizes a stream of changes that never ends."""
 
@@ -255,9 +254,6 @@ def _decode_line(line: bytes, path: str) -> SnapshotRecord | SnapshotTrailer:
         with suppress(MalformedResponse):
             return decode_message(line, _TRAILER, path)
         raise
-
-
-_READ_BYTES = 1 << 20
 
 
 class FileDownload:

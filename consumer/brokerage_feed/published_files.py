@@ -20,27 +20,28 @@ from brokerage_feed.http_client import MAX_LINE_BYTES, MalformedResponse, decode
 from brokerage_feed.messages import Change, ChangeBatch, ListedFile, PublishedFiles, SnapshotHeader, SnapshotRecord
 from brokerage_feed.private_files import make_folder
 from brokerage_feed.pull_progress import PullStatus
-from brokerage_feed.sqlite_copy import CopyCheckpoint, CopyStore
+from brokerage_feed.sqlite_copy import CopyCheckpoint, SqliteCopy
 
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
 
-__all__ = ["zstd"]
-
-
+_FORMAT = "ndjson.zst"
 _BATCH_RECORDS = 1000
 # The changes since an older publication can take longer than a snapshot.
 _FRESH = dt.timedelta(days=7)
 # The scope cannot be published, the key may not see all fields, or nothing is published.
 _NOT_AVAILABLE = frozenset({400, 403, 404})
+_RECORD, _CHANGE = msgspec.json.Decoder(SnapshotRecord), msgspec.json.Decoder(Change)
+
+Item = TypeVar("Item")
 
 
 class FileUpdater:
     """Loads published files into a copy; `folder` keeps them until they are loaded."""
 
-    def __init__(self, feed: Feed, copy: CopyStore, folder: Path) -> None:
+    def __init__(self, feed: Feed, copy: SqliteCopy, folder: Path) -> None:
         """Use an open feed."""
         self._feed, self._copy, self._folder = feed, copy, folder
 
@@ -71,10 +72,10 @@ class FileUpdater:
         await asyncio.to_thread(make_folder, self._folder)
         for file in files:
             path = self._path(file)
-            if file.format != FORMAT or not await self._is_downloaded(resource, file, path):
+            if file.format != _FORMAT or not await self._is_downloaded(resource, file, path):
                 return
-            count, found = 0, read_changes(path)
-            while batch := await asyncio.to_thread(read_batch, found, _BATCH_RECORDS):
+            count, found = 0, _read_changes(path)
+            while batch := await asyncio.to_thread(list, islice(found, _BATCH_RECORDS)):
                 count += len(batch)
                 yield ChangeBatch(batch, token, at_end=False)
             _require_count(file, count)
@@ -107,14 +108,14 @@ class FileUpdater:
                 return None
             raise
         age = dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(published.published)
-        files = published.of_format(FORMAT)
+        files = published.of_format(_FORMAT)
         is_whole = sum(file.records for file in files) == published.records
         return msgspec.structs.replace(published, files=files) if is_whole and age < _FRESH else None
 
     async def _load_files(
         self, published: PublishedFiles, checkpoint: CopyCheckpoint, status: PullStatus, on_progress: Callable[[], None]
     ) -> None:
-        left = [file for file in published.files if is_beyond(file.last, checkpoint.after)]
+        left = [file for file in published.files if _is_beyond(file.last, checkpoint.after)]
         status.done = status.resumed_at = published.records - sum(file.records for file in left)
         await asyncio.to_thread(make_folder, self._folder)
         for file in left:
@@ -127,8 +128,8 @@ class FileUpdater:
     async def _load_file(
         self, file: ListedFile, path: Path, after: str | None, status: PullStatus, on_progress: Callable[[], None]
     ) -> None:
-        before, records = status.done, read_records(path, after)
-        while batch := await asyncio.to_thread(read_batch, records, _BATCH_RECORDS):
+        before, records = status.done, _read_records(path, after)
+        while batch := await asyncio.to_thread(list, islice(records, _BATCH_RECORDS)):
             await asyncio.to_thread(self._copy.add_snapshot_records, status.resource, batch)
             status.done += len(batch)
             on_progress()
@@ -150,21 +151,16 @@ def _header(published: PublishedFiles) -> SnapshotHeader:
     return SnapshotHeader(published.resource, published.token, published.records)
 
 
-FORMAT = "ndjson.zst"
-_RECORD, _CHANGE = msgspec.json.Decoder(SnapshotRecord), msgspec.json.Decoder(Change)
-Item = TypeVar("Item")
-
-
-def read_records(path: Path, after: str | None = None) -> Iterator[SnapshotRecord]:
+def _read_records(path: Path, after: str | None = None) -> Iterator[SnapshotRecord]:
     """Yield the records of a file after a cursor; raise NoProgress if it holds something else."""
     is_after = after is None
     for record in _decoded(path, _RECORD):
-        is_after = is_after or is_beyond(record.cursor, after)
+        is_after = is_after or _is_beyond(record.cursor, after)
         if is_after:
             yield record
 
 
-def read_changes(path: Path) -> Iterator[Change]:
+def _read_changes(path: Path) -> Iterator[Change]:
     """Yield the changes of a file in order; raise NoProgress if it holds something else."""
     return _decoded(path, _CHANGE)
 
@@ -177,14 +173,9 @@ def _decoded(path: Path, decoder: msgspec.json.Decoder[Item]) -> Iterator[Item]:
             raise NoProgress(str(error)) from None
 
 
-def is_beyond(cursor: str, after: str | None) -> bool:
+def _is_beyond(cursor: str, after: str | None) -> bool:
     """Whether a cursor comes after another one in the order of a snapshot, which is that of UTF-8."""
     return after is None or cursor.encode() > after.encode()
-
-
-def read_batch(records: Iterator[Item], count: int) -> list[Item]:
-    """Return the next records or changes, at most `count`; none at the end."""
-    return list(islice(records, count))
 
 
 def _lines(path: Path) -> Iterator[bytes]:

@@ -16,7 +16,7 @@ from brokerage_feed.feed import Feed
 from brokerage_feed.private_files import lock_folder
 from brokerage_feed.published_files import FileUpdater
 from brokerage_feed.pull_progress import PullDisplay, PullStage, PullStatus, VerificationOutcome
-from brokerage_feed.sqlite_copy import CopyStore, SqliteCopy
+from brokerage_feed.sqlite_copy import SqliteCopy
 from brokerage_feed.tables import Spelling
 from brokerage_feed.terminal import ExitCode, cancel_on_signal, fail
 
@@ -164,7 +164,7 @@ def run_pull(arguments: PullArguments, shown: PullDisplay) -> Sequence[PullStatu
         return asyncio.run(_run_pull(arguments, feed, copy, shown))
 
 
-async def _run_pull(arguments: PullArguments, feed: Feed, copy: CopyStore, shown: PullDisplay) -> Sequence[PullStatus]:
+async def _run_pull(arguments: PullArguments, feed: Feed, copy: SqliteCopy, shown: PullDisplay) -> Sequence[PullStatus]:
     files = FileUpdater(feed, copy, arguments.directory / _FILES_FOLDER) if arguments.takes_files else None
     pull = CopyUpdater(feed, copy, arguments.resources, shown.show, files)
     feed.on_wait = pull.report_waiting

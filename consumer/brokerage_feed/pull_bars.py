@@ -1,19 +1,15 @@
 """Progress bars of a pull on a terminal. Needs the extra `progress`."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
+from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from brokerage_feed.errors import printable
 from brokerage_feed.pull_progress import PullStage, PullStatus, VerificationOutcome
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _MAX_IDS_SHOWN = 20
 

@@ -410,6 +410,14 @@ class SoldListing(TypedDict):
 
 
 # Records refer to earlier resources only; changes come in this order.
-RESOURCE_NAMES = ("companies", "offices", "agents", "teams", "listings", "sold_listings")
+RECORD_TYPES: dict[str, type[Any]] = {
+    "companies": Company,
+    "offices": Office,
+    "agents": Agent,
+    "teams": Team,
+    "listings": Listing,
+    "sold_listings": SoldListing,
+}
+RESOURCE_NAMES = tuple(RECORD_TYPES)
 
-__all__ = ["RESOURCE_NAMES", "Agent", "Company", "Listing", "Office", "SoldListing", "Team"]
+__all__ = ["RECORD_TYPES", "RESOURCE_NAMES", "Agent", "Company", "Listing", "Office", "SoldListing", "Team"]

@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Self
 
 from xxhash import xxh64_intdigest
 
@@ -54,34 +54,6 @@ class CopyRow(NamedTuple):
     is_intact: bool
 
 
-class CopyStore(Protocol):
-    """A copy of some resources. Every call that writes is one transaction."""
-
-    def checkpoint(self, resource: str) -> CopyCheckpoint:
-        """Return the checkpoint of a resource."""
-
-    def begin_snapshot(self, resource: str, header: SnapshotHeader) -> None:
-        """Begin a snapshot; the present records stay until it is complete."""
-
-    def add_snapshot_records(self, resource: str, records: Sequence[SnapshotRecord]) -> None:
-        """Store the next records of the snapshot."""
-
-    def complete_snapshot(self, resource: str) -> int:
-        """Complete the snapshot: adopt its token, and remove and count the records that it did not have."""
-
-    def apply_changes(self, page: ChangeBatch, resources: Sequence[str]) -> None:
-        """Apply changes in their order, and store their token for the resources that it covers."""
-
-    def count(self, resource: str) -> int:
-        """Return the number of records."""
-
-    def rows(self, resource: str) -> Iterator[CopyRow]:
-        """Yield the records in the order of their identifiers."""
-
-    def record_export(self, resource: str, exported: str) -> None:
-        """Store the format and version of the last export."""
-
-
 _UPSERT = """INSERT INTO {} (id, company, sequence, time, content, record, checksum, round)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET
 company = excluded.company, sequence = excluded.sequence, time = excluded.time, content = excluded.content,
@@ -96,22 +68,25 @@ WHERE resource = ?"""
 
 
 class SqliteCopy:
-    """A copy in the file `copy.sqlite3` of a folder. Use it from one thread at a time."""
+    """A copy of some resources in the file `copy.sqlite3` of a folder. Use it from one thread at a time.
+
+    Every call that writes is one transaction.
+    """
 
     def __init__(self, folder: Path, resources: Sequence[str], choices: str) -> None:
         """Open or create the file; raise CopyError if it is a copy of another selection than `choices`."""
-        self.path = folder / COPY_FILE_NAME
+        self.path = folder / _FILE_NAME
         with self._copy_errors():
             # SQLite gives its -wal and -shm files the same mode.
             create_file(self.path)
             self._connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
         try:
             with self._copy_errors():
-                self._connection.executescript(STATE_SCHEMA)
+                self._connection.executescript(_STATE_SCHEMA)
             with self._transaction():
-                require_same_copy(self._connection, self.path, resources, choices)
+                _require_same_copy(self._connection, self.path, resources, choices)
                 for resource in resources:
-                    create_resource(self._connection, resource)
+                    _create_resource(self._connection, resource)
         except BaseException:
             self._connection.close()
             raise
@@ -144,7 +119,7 @@ class SqliteCopy:
         """Complete the snapshot: adopt its token, and remove and count the records that it did not have."""
         with self._transaction():
             removed = self._connection.execute(
-                f"DELETE FROM {stored_table(resource)} WHERE round <> ?",  # noqa: S608 - a known name
+                f"DELETE FROM {_stored_table(resource)} WHERE round <> ?",  # noqa: S608 - a known name
                 (self._round(resource),),
             ).rowcount
             self._connection.execute(_COMPLETE, (resource,))
@@ -168,13 +143,13 @@ class SqliteCopy:
         last = {change.id: change for change in changes}.values()
         self._put(resource, [change for change in last if change.reason is None])
         removed = [(change.id,) for change in last if change.reason is not None]
-        self._connection.executemany(f"DELETE FROM {stored_table(resource)} WHERE id = ?", removed)  # noqa: S608 - a known name
+        self._connection.executemany(f"DELETE FROM {_stored_table(resource)} WHERE id = ?", removed)  # noqa: S608 - a known name
         self._connection.execute("UPDATE state SET version = version + 1 WHERE resource = ?", (resource,))
 
     def _put(self, resource: str, records: Iterable[SnapshotRecord | Change]) -> None:
         number = self._round(resource)
         self._connection.executemany(
-            _UPSERT.format(stored_table(resource)), (_row(record, number) for record in records)
+            _UPSERT.format(_stored_table(resource)), (_row(record, number) for record in records)
         )
 
     def _round(self, resource: str) -> int:
@@ -185,12 +160,12 @@ class SqliteCopy:
     def count(self, resource: str) -> int:
         """Return the number of records."""
         with self._copy_errors():
-            return int(self._connection.execute(f"SELECT count(*) FROM {stored_table(resource)}").fetchone()[0])  # noqa: S608
+            return int(self._connection.execute(f"SELECT count(*) FROM {_stored_table(resource)}").fetchone()[0])  # noqa: S608
 
     def rows(self, resource: str) -> Iterator[CopyRow]:
         """Yield the records in the order of their identifiers."""
         with self._copy_errors():
-            for row in self._connection.execute(_ROWS.format(stored_table(resource))):
+            for row in self._connection.execute(_ROWS.format(_stored_table(resource))):
                 name, company, sequence, time, content, record, checksum = row
                 yield CopyRow(name, company, sequence, time, content, record, _checksum(record, content) == checksum)
 
@@ -229,14 +204,14 @@ def _checksum(record: bytes, content: str) -> int:
     return xxh64_intdigest(record, int(content, 16)) >> 1
 
 
-COPY_FILE_NAME = "copy.sqlite3"
+_FILE_NAME = "copy.sqlite3"
 _SCHEMA_VERSION = 2
 # Of files without views: the table of a resource had its name.
 _WITHOUT_VIEWS = 1
 
 # NORMAL: consistent after a crash and after a power failure, which may lose the last commits.
 # Pages of 16 KiB: a record of 3 KB would take a whole page of the default 4 KiB.
-STATE_SCHEMA = """
+_STATE_SCHEMA = """
 PRAGMA page_size = 16384;
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = NORMAL;
@@ -266,7 +241,7 @@ CREATE TABLE IF NOT EXISTS {} (
 """
 
 
-def require_same_copy(connection: sqlite3.Connection, path: Path, resources: Sequence[str], choices: str) -> None:
+def _require_same_copy(connection: sqlite3.Connection, path: Path, resources: Sequence[str], choices: str) -> None:
     """Raise CopyError unless the file is new or has the same selection; resources may be added."""
     _forget_first_attempts(connection)
     stored = connection.execute("SELECT form, choices FROM copy_of").fetchone()
@@ -282,7 +257,7 @@ def require_same_copy(connection: sqlite3.Connection, path: Path, resources: Seq
         raise CopyError(f"{path} also has {', '.join(sorted(missing))}: add them, or use another folder.")
     if stored[0] == _WITHOUT_VIEWS:
         for resource in present:
-            connection.execute(f"ALTER TABLE {resource} RENAME TO {stored_table(resource)}")
+            connection.execute(f"ALTER TABLE {resource} RENAME TO {_stored_table(resource)}")
         connection.execute("UPDATE copy_of SET form = ?", (_SCHEMA_VERSION,))
 
 
@@ -293,11 +268,11 @@ def _forget_first_attempts(connection: sqlite3.Connection) -> None:
         connection.execute("DELETE FROM copy_of WHERE form = ?", (_SCHEMA_VERSION,))
 
 
-def create_resource(connection: sqlite3.Connection, resource: str) -> None:
+def _create_resource(connection: sqlite3.Connection, resource: str) -> None:
     """Create the table and the views of a resource, unless they are there."""
-    connection.execute(_RESOURCE_TABLE.format(stored_table(resource)))
+    connection.execute(_RESOURCE_TABLE.format(_stored_table(resource)))
     connection.execute("INSERT OR IGNORE INTO state (resource) VALUES (?)", (resource,))
-    renew_views(connection, resource)
+    _renew_views(connection, resource)
 
 
 # A view without it is not replaced: a user has created it.
@@ -307,12 +282,12 @@ _CASTS = {ColumnKind.INTEGER: "BIGINT", ColumnKind.NUMBER: "DOUBLE", ColumnKind.
 _VALUE = "{} ->> '$.{}'" if sqlite3.sqlite_version_info >= (3, 38) else "json_extract({}, '$.{}')"
 
 
-def stored_table(resource: str) -> str:
+def _stored_table(resource: str) -> str:
     """Return the name of the table with the records of a resource, below its view."""
     return f"{resource}_records"
 
 
-def renew_views(connection: sqlite3.Connection, resource: str) -> None:
+def _renew_views(connection: sqlite3.Connection, resource: str) -> None:
     """Create the views of a resource, and replace those of an earlier version."""
     for table in typed_tables(resource):
         statement = view_statement(resource, table)
@@ -325,12 +300,12 @@ def renew_views(connection: sqlite3.Connection, resource: str) -> None:
 def view_statement(resource: str, table: TypedTable) -> str:
     """Return the statement that creates the view of a table."""
     if table.member is None:
-        leading, source = ", ".join((*FEED_COLUMNS, "record")), stored_table(resource)
+        leading, source = ", ".join((*FEED_COLUMNS, "record")), _stored_table(resource)
         columns = _columns(table, "record")
     else:
         identifier, position = LIST_COLUMNS
         leading = f"stored.id AS {identifier}, CAST(item.key AS BIGINT) AS {position}"
-        source = f"{stored_table(resource)} AS stored, json_each(stored.record, '$.{table.member}') AS item"
+        source = f"{_stored_table(resource)} AS stored, json_each(stored.record, '$.{table.member}') AS item"
         columns = _columns(table, "item.value")
     # Names of the package only.
     return f"CREATE VIEW {table.name} AS {_MARK} SELECT {leading}, {', '.join(columns)} FROM {source}"  # noqa: S608

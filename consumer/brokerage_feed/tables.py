@@ -12,8 +12,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from brokerage_feed import records
-from brokerage_feed.records import Date, DateTime
+from brokerage_feed.records import RECORD_TYPES, Date, DateTime
 
 # Before a capital that follows a small letter or digit, and before the last capital of a run before a small letter.
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -87,15 +86,11 @@ def underscore(name: str) -> str:
 @cache
 def typed_tables(resource: str) -> tuple[TypedTable, ...]:
     """Return the tables of a resource, its own first."""
-    record = next(getattr(records, name) for name in records.__all__ if _is_record(name, resource))
+    record = RECORD_TYPES[resource]
     members, title = get_type_hints(record, include_extras=True), underscore(record.__name__)
     own = tuple(column for name, hint in members.items() for column in _columns((name,), hint, f"{title}_"))
     lists = (_list_table(title, name, hint) for name, hint in members.items() if _is_object_list(hint))
     return (TypedTable(resource, None, own), *lists)
-
-
-def _is_record(name: str, resource: str) -> bool:
-    return bool(getattr(getattr(records, name), "__module__", "") == f"{records.__name__}.{resource}")
 
 
 def _list_table(title: str, member: str, hint: Any) -> TypedTable:

@@ -17,6 +17,12 @@ import click
 
 from brokerage_feed.errors import printable
 
+Handler = Callable[[int, object], None]
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# Shells report a command that a signal ended as this plus the number of the signal.
+_SHELL_OFFSET = 128
+
 
 def echo(text: str | bytes = "", *, err: bool = False) -> None:
     """Print a text and a line break, with control characters visible; JSON stays valid."""
@@ -38,13 +44,6 @@ def fail(sentence: str, code: ExitCode = ExitCode.FAILED) -> NoReturn:
     """Print the reason and exit."""
     echo(sentence, err=True)
     sys.exit(code)
-
-
-Handler = Callable[[int, object], None]
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# Shells report a command that a signal ended as this plus the number of the signal.
-_SHELL_OFFSET = 128
 
 
 class StoppedBySignal(BaseException):

@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-from brokerage_feed.published_files import zstd
 from brokerage_feed.record_hashes import RunningDigest
+from cluster.zstd import zstd
 from tests.network.http import Reply, Request
 
 _FRAME_LINES = 100

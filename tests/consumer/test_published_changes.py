@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from brokerage_feed.published_files import zstd
+from cluster.zstd import zstd
 from tests.consumer.conftest import ServedStandIn, copied, run
 from tests.consumer.stand_in_files import PublishedStandIn
 from tests.consumer.test_published_files import asked, fill

@@ -217,7 +217,7 @@ async def test_a_file_that_is_not_as_listed_is_refused(served: ServedStandIn, tm
     else:
         from hashlib import sha256  # noqa: PLC0415 - only here
 
-        from brokerage_feed.published_files import zstd  # noqa: PLC0415 - only here
+        from cluster.zstd import zstd  # noqa: PLC0415 - only here
 
         published.files[name] = changed = zstd.compress(b'{"id": 1}\n') if damage == "lines" else b"no frames"
         listed.update(bytes=len(changed), sha256=sha256(changed).hexdigest())
