@@ -31,7 +31,7 @@ from cluster.settings import SettingError, setting
 from cluster.tls import CA_CERTS, FINGERPRINT, URL, TlsContext, describe_tls_error, is_exposed, parse_fingerprint
 from mappings.resource import Resource
 
-ALLOW_HTTP = "BROKERAGE_ELASTICSEARCH_ALLOW_HTTP"
+_ALLOW_HTTP = "BROKERAGE_ELASTICSEARCH_ALLOW_HTTP"
 _KEY, _USER, _PASSWORD = (
     "BROKERAGE_ELASTICSEARCH_API_KEY",
     "BROKERAGE_ELASTICSEARCH_USERNAME",
@@ -46,15 +46,15 @@ class ConnectionSettings:
     url: tuple[str, ...] = setting(
         URL, (), "Addresses of the cluster, separated by commas. If unset, the demo starts an embedded node."
     )
-    api_key: str = setting("BROKERAGE_ELASTICSEARCH_API_KEY", "", "API key of the cluster, base64.", secret=True)
-    username: str = setting("BROKERAGE_ELASTICSEARCH_USERNAME", "", "User of the cluster; requires a password.")
-    password: str = setting("BROKERAGE_ELASTICSEARCH_PASSWORD", "", "Password of that user.", secret=True)
+    api_key: str = setting(_KEY, "", "API key of the cluster, base64.", secret=True)
+    username: str = setting(_USER, "", "User of the cluster; requires a password.")
+    password: str = setting(_PASSWORD, "", "Password of that user.", secret=True)
     ca_certs: str = setting(CA_CERTS, "", "File of CA certificates for the cluster; those of the system by default.")
     fingerprint: str = setting(
         FINGERPRINT, "", "SHA-256 fingerprint of a CA certificate or of the node's certificate, in hexadecimal."
     )
     allow_http: bool = setting(
-        ALLOW_HTTP,
+        _ALLOW_HTTP,
         default=False,
         note="Whether credentials may be sent to another host without TLS, over a network that you trust.",
     )
@@ -62,7 +62,7 @@ class ConnectionSettings:
 
     def __post_init__(self) -> None:
         """Raise SettingError if values conflict or certificates cannot be read."""
-        reject_conflicts(self)
+        _reject_conflicts(self)
         self.tls_context()
 
     def tls_context(self) -> TlsContext | None:
@@ -145,7 +145,7 @@ def _credentials(settings: ConnectionSettings) -> dict[str, Any]:
     return given
 
 
-def reject_conflicts(settings: ConnectionSettings) -> None:
+def _reject_conflicts(settings: ConnectionSettings) -> None:
     """Raise SettingError for the first conflict."""
     parts = [_split_url(url) for url in settings.url]
     schemes = {part.scheme for part in parts}
@@ -157,7 +157,7 @@ def reject_conflicts(settings: ConnectionSettings) -> None:
         ),
         (
             f"{_KEY}, {_PASSWORD} or a user in {URL} would be sent to another host unencrypted: use https://, or set "
-            f"{ALLOW_HTTP}=true if you trust the network."
+            f"{_ALLOW_HTTP}=true if you trust the network."
         ): (
             not settings.allow_http
             and (settings.api_key or settings.username or any(part.username for part in parts))

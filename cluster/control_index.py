@@ -38,7 +38,7 @@ class Mark(msgspec.Struct, frozen=True):
     that readers have seen, as after a restore. Marks of earlier versions have none; readers up to the sequence
     `named_at`, at which such a mark got its name, may continue without it. `resend_before` is in milliseconds since
     1970: readers by time that have stopped before it read everything once more. `index` and `control` are the
-    identities of the generation and of the control index (`cluster.control_index`), empty if unknown.
+    identities of the generation and of the control index (`index_identity`), empty if unknown.
 
     Clocks above `repaired`, and above `resend_before`, up to `void` were published by an indexer whose own clock was
     ahead. Their changes were stamped again from `repaired` on; so a reader that continues from such a clock continues
@@ -151,7 +151,7 @@ class LedgerHead(msgspec.Struct, frozen=True):
     `end` is the highest assigned number. `publications` are the newest, ordered by base; the archives `first` to
     `archived` - 1 hold the earlier ones, PUBLICATIONS_PER_ARCHIVE each. A reader that started before `void` and has not
     reached it may hold records that a rollback or a restore removed without a tombstone. `control` is the identity of
-    the control index (`cluster.control_index`), empty if unknown.
+    the control index (`index_identity`), empty if unknown.
     """
 
     end: int = 0
@@ -265,7 +265,7 @@ class TokenKey(msgspec.Struct, frozen=True):
 
 
 class TokenKeys(msgspec.Struct, frozen=True):
-    """All keys, the newest first."""
+    """All keys, the newest first. It seals; the earlier ones still open tokens, until they are dropped."""
 
     keys: tuple[TokenKey, ...] = ()
 
@@ -302,7 +302,12 @@ UUID_SETTING, HISTORY_SETTING = "index.uuid", "index.history.uuid"
 
 
 def index_identity(settings: Mapping[str, Any]) -> str:
-    """Return the identity of an index by its flat settings, empty if they lack the UUID."""
+    """Return the identity of an index by its flat settings, empty if they lack the UUID.
+
+    It changes when the index is restored from a snapshot or replaced by hand. An index that is restored under a free
+    name gets a new UUID. One that is restored over a closed index keeps its UUID and gets a new history UUID, a setting
+    that other indices lack.
+    """
     parts = (settings.get(UUID_SETTING), settings.get(HISTORY_SETTING))
     return ":".join(part for part in parts if part)
 

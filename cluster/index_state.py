@@ -160,7 +160,7 @@ SHARD_COLUMNS = ("index", "shard", "prirep", "state", "node", "store", "unassign
 AWARENESS_SETTING = "cluster.routing.allocation.awareness.attributes"
 # Names that clusters commonly give to the attribute of a failure domain; without awareness they are only a hint.
 _USUAL_ATTRIBUTES = ("zone", "availability_zone", "logical_availability_zone", "rack", "rack_id")
-_PRIMARY, _UNASSIGNED, _STARTED = "p", "UNASSIGNED", frozenset({"STARTED", "RELOCATING"})
+_PRIMARY, _STARTED = "p", frozenset({"STARTED", "RELOCATING"})
 _GIGABYTE = 1e9
 # A shard may grow between two rebuilds; beyond this share of its size it is to be divided.
 _FAR_OVER = 1.5

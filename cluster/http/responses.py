@@ -56,7 +56,7 @@ class ResponseHead:
         return None if text is None else parse_number(text.encode("latin-1"), 10)
 
 
-def parse_head(text: bytes) -> ResponseHead:
+def _parse_head(text: bytes) -> ResponseHead:
     """Parse a head without its final empty line; raise HttpProtocolError if it is not valid."""
     first, *lines = text.split(b"\r\n")
     version, _, rest = first.partition(b" ")
@@ -273,7 +273,7 @@ class ResponseParser:
         if end < 0:
             self._require_line_end()
             return False
-        self.head = parse_head(bytes(self._buffer[:end]))
+        self.head = _parse_head(bytes(self._buffer[:end]))
         self._read = self._begin = self._end = end + 4
         self._state = self._state_after_head(self.head)
         return True
@@ -294,6 +294,8 @@ class ResponseParser:
             raise HttpProtocolError("A line of the response is too long.")
 
 
+# The client replaces `application/json` in requests with its own media type, but leaves another spelling alone, and
+# media types are case-insensitive. Elasticsearch then responds with plain `application/json`, also for errors.
 _RAW_REQUEST_TYPE = "application/JSON"
 _RAW_RESPONSE_TYPE = "application/json"
 _TYPED_TYPE = "application/vnd.elasticsearch+json"
