@@ -66,7 +66,7 @@ async def read_body(response: aiohttp.ClientResponse) -> bytes:
     return bytes(body)
 
 
-async def read_error_body(response: aiohttp.ClientResponse) -> bytes:
+async def _read_error_body(response: aiohttp.ClientResponse) -> bytes:
     """Return the first bytes of the body of an error."""
     body = bytearray()
     async with asyncio.timeout(MAX_BODY_SECONDS):
@@ -259,7 +259,7 @@ class FeedHttpClient:
 
 async def _require_success(response: aiohttp.ClientResponse) -> None:
     if response.status not in _SUCCESSES:
-        raise _error(response, await read_error_body(response))
+        raise _error(response, await _read_error_body(response))
 
 
 def _is_service_url(url: str) -> bool:

@@ -45,13 +45,13 @@ async def pull_once(pull: CopyUpdater, plan: PullPlan) -> None:
         raise FeedUnavailable(f"The service has no data yet of {', '.join(pull.resources)}.")
     if plan.is_verified:
         await verify(pull)
-    await export_all(pull, plan)
+    await _export_all(pull, plan)
     for resource in pull.present:
         pull.statuses[resource].records = await asyncio.to_thread(pull.copy.count, resource)
         pull.report_stage(resource, PullStage.CURRENT)
 
 
-async def pull_continuously(pull: CopyUpdater, plan: PullPlan) -> None:
+async def _pull_continuously(pull: CopyUpdater, plan: PullPlan) -> None:
     """Pull once, then follow the changes until cancelled. Retry while the service is unavailable."""
     verified = exported = -float("inf")
     while True:
@@ -62,7 +62,7 @@ async def pull_continuously(pull: CopyUpdater, plan: PullPlan) -> None:
                 await verify(pull)
                 verified = time.monotonic()
             if began - exported >= plan.export_seconds:
-                await export_all(pull, plan)
+                await _export_all(pull, plan)
                 exported = time.monotonic()
         except FeedUnavailable as error:
             pull.report_waiting(_UNAVAILABLE_SECONDS, str(error))
@@ -88,7 +88,7 @@ async def _verify_resource(pull: CopyUpdater, resource: str) -> VerificationOutc
     return VerificationOutcome.DIFFERENT if remaining.different else VerificationOutcome.REPAIRED
 
 
-async def export_all(pull: CopyUpdater, plan: PullPlan) -> None:
+async def _export_all(pull: CopyUpdater, plan: PullPlan) -> None:
     """Export the resources that have changed since the last export."""
     for resource in pull.present if plan.export_format else ():
         pull.report_stage(resource, PullStage.EXPORTING)
@@ -170,7 +170,7 @@ async def _run_pull(arguments: PullArguments, feed: Feed, copy: SqliteCopy, show
     feed.on_wait = pull.report_waiting
     with cancel_on_signal():
         async with feed:
-            await (pull_once if arguments.is_once else pull_continuously)(pull, arguments.plan)
+            await (pull_once if arguments.is_once else _pull_continuously)(pull, arguments.plan)
     return [*pull.statuses.values()]
 
 

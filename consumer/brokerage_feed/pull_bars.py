@@ -61,10 +61,10 @@ class PullProgressBars:
     def finish(self, statuses: Iterable[PullStatus]) -> None:
         """Print a summary line per resource."""
         for status in statuses:
-            self._console.print(printable(summary_line(status)), highlight=False, soft_wrap=True, markup=False)
+            self._console.print(printable(_summary_line(status)), highlight=False, soft_wrap=True, markup=False)
 
 
-def summary_line(status: PullStatus) -> str:
+def _summary_line(status: PullStatus) -> str:
     """Return the outcome of one resource in one line."""
     if status.stage is PullStage.ABSENT:
         return f"{status.resource}: absent, because the service has no data of it yet"
