@@ -72,12 +72,12 @@ def sha256_of(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def read_lock(file: Path = LOCK_FILE) -> ArtifactLock:
+def _read_lock(file: Path = LOCK_FILE) -> ArtifactLock:
     """The committed lock; `python -m embedded.lock` writes it."""
     return msgspec.json.decode(file.read_bytes(), type=ArtifactLock)
 
 
-ARTIFACT_LOCK: Final = read_lock()
+ARTIFACT_LOCK: Final = _read_lock()
 VERSION: Final = ARTIFACT_LOCK.version
 
 

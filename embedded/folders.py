@@ -32,11 +32,6 @@ def cache_folder() -> Path:
     return (Path(chosen) if chosen else Path.home() / ".cache") / "brokerage"
 
 
-def default_data_folder() -> Path:
-    """The data folder if none is configured."""
-    return cache_folder() / "data" / "default"
-
-
 _MODULE: Final = "transport-netty4"
 _DESCRIPTOR: Final = "plugin-descriptor.properties"
 
@@ -257,7 +252,7 @@ class DataFolder:
 def _folder_of(options: NodeOptions) -> Path:
     if options.ephemeral:
         return Path(tempfile.mkdtemp(prefix="brokerage-node-"))
-    return (options.data or default_data_folder()).absolute()
+    return (options.data or cache_folder() / "data" / "default").absolute()
 
 
 def _read_and_close(file: IO[str]) -> str:

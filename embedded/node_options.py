@@ -45,7 +45,7 @@ MIN_HEAP_MB: Final = 256
 DEFAULT_HEAP_MB: Final = 1024
 
 
-def heap_from_environment() -> int:
+def _heap_from_environment() -> int:
     """The heap of each node in MB: `BROKERAGE_NODE_HEAP_MB`, by default 1024."""
     text = os.environ.get(HEAP_SETTING, str(DEFAULT_HEAP_MB))
     if not text.isdecimal() or int(text) < MIN_HEAP_MB:
@@ -68,7 +68,7 @@ class NodeOptions:
     port: int | None = None
     data: Path | None = None
     ephemeral: bool = False
-    heap_mb: int = field(default_factory=heap_from_environment)
+    heap_mb: int = field(default_factory=_heap_from_environment)
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
