@@ -142,9 +142,9 @@ def load_dictionary(*overrides: bytes) -> DataDictionary:
     merged = _parse_toml(files("mappings").joinpath("reso.toml").read_bytes())
     private = frozenset(merged.pop("private"))
     for override in overrides:
-        merged = apply_overrides(merged, _parse_toml(override))
+        merged = _apply_overrides(merged, _parse_toml(override))
     dictionary = DataDictionary({name: _convert_entity(name, table) for name, table in merged.items()}, private)
-    check_dictionary(dictionary)
+    _check_dictionary(dictionary)
     return dictionary
 
 
@@ -159,7 +159,7 @@ def _convert_entity(name: str, table: dict[str, Any]) -> DictionaryEntity:
     try:
         entity = msgspec.convert(table, DictionaryEntity)
     except msgspec.ValidationError as error:
-        raise ValueError(next(conversion_errors(name, table, DictionaryEntity), f"{name}: {error}")) from None
+        raise ValueError(next(_conversion_errors(name, table, DictionaryEntity), f"{name}: {error}")) from None
     looked_up = {
         value.of: value.within for value in entity.value_sources if value.of is not None and value.within is not None
     }
@@ -210,7 +210,7 @@ _REMOVABLE = ("fields", "features", "type")
 _TYPE_NAMES = {"`": "", "object": "table", "array": "list", "str": "text", "int": "number"}
 
 
-def apply_overrides(base: Table, given: Table) -> Table:
+def _apply_overrides(base: Table, given: Table) -> Table:
     """Return the tables of all entities with the overrides applied; raise ValueError for an invalid override."""
     _refuse_fixed("", given, _FIXED_TABLES)
     if unknown := given.keys() - base.keys():
@@ -252,7 +252,7 @@ def _merge_entries(path: str, base: Table, given: Table, identity: Callable[[str
     return {name: value for name, value in base.items() if name in given or identity(name) not in names} | given
 
 
-def conversion_errors(name: str, table: Table, kind: type[msgspec.Struct]) -> Iterator[str]:
+def _conversion_errors(name: str, table: Table, kind: type[msgspec.Struct]) -> Iterator[str]:
     """Yield an error for each invalid entry in the table of an entity."""
     hints = get_type_hints(kind)
     for member, value in table.items():
@@ -282,7 +282,7 @@ _BY_ALIAS = {resource.alias: resource for resource in RESOURCES}
 _DERIVED_FIELDS = {"Status": "status", "PropertyType": "type", "OnMarket": "status"}
 
 
-def check_dictionary(dictionary: DataDictionary) -> None:
+def _check_dictionary(dictionary: DataDictionary) -> None:
     """Raise ValueError for the first invalid entry."""
     private = {name.casefold() for name in dictionary.private}
     for name, entity in dictionary.entities.items():

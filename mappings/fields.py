@@ -59,9 +59,9 @@ TEXT_RULE = f"must be 1 to {MAX_CHARACTERS} characters without control character
 UUID_RULE = "must be a UUID, for example 3f0c2b9e-8a51-4a6f-9d3c-1f2e3d4c5b6a"
 
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-_MINUTE = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
+MINUTE_PATTERN = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
 _ANY_UUID = re.compile(_UUID, re.ASCII | re.IGNORECASE)
-_ANY_TIME = re.compile(rf"{_MINUTE}(?::[0-5][0-9])?", re.ASCII)
+_ANY_TIME = re.compile(rf"{MINUTE_PATTERN}(?::[0-5][0-9])?", re.ASCII)
 
 
 class _Form(NamedTuple):
@@ -74,7 +74,7 @@ class TextForm(Enum):
 
     UUID = _Form(UUID_RULE, rf"^{_UUID}\Z")
     REFERENCE = _Form(TEXT_RULE, rf"^{TEXT_PATTERN.pattern}\Z")
-    LOCAL_TIME = _Form("must be a local time HH:MM:SS, for example 13:30:00", rf"^{_MINUTE}:[0-5][0-9]\Z")
+    LOCAL_TIME = _Form("must be a local time HH:MM:SS, for example 13:30:00", rf"^{MINUTE_PATTERN}:[0-5][0-9]\Z")
 
     @property
     def rule(self) -> str:

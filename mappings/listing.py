@@ -74,7 +74,7 @@ PROPERTY_TYPES = {
 }
 
 
-def load_property_features() -> dict[str, str]:
+def _load_property_features() -> dict[str, str]:
     """Return the field of each feature, by the feature's name in records."""
     declared = tomllib.loads(files("mappings").joinpath("reso.toml").read_text(encoding="utf-8"))
     return dict(declared["Property"]["features"])
@@ -232,7 +232,7 @@ _SEARCH_FIELDS: tuple[SearchField, ...] = (
     flag("has_view", "ViewYN"),
     element_count("photo_count", "ListingImages"),
     element_count("open_house_count", "OpenHouse"),
-    *(feature(underscore(name), shown) for shown, name in load_property_features().items()),
+    *(feature(underscore(name), shown) for shown, name in _load_property_features().items()),
 )
 
 LISTING = Resource(

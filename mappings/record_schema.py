@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from mappings.fields import STORED_PATTERN, Field, FieldKind, TextForm, View, underscore
+from mappings.fields import MINUTE_PATTERN, STORED_PATTERN, Field, FieldKind, TextForm, View, underscore
 from mappings.resource import Resource
 
 # A deletion may name a record of an earlier version; `indexer.documents` checks the identifiers of others.
@@ -34,12 +34,11 @@ _DateTime = Annotated[
 ]
 # Certainly valid dates: February 29 and years before 1000 are left to the full check.
 _STRICT_DAY = r"(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31"
-_MINUTE = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
 _StrictDateTime = Annotated[
     str,
     msgspec.Meta(
-        pattern=r"^[1-9][0-9]{3}-(?:" + _STRICT_DAY + ")T" + _MINUTE + r":[0-5][0-9](?:\.[0-9]{1,9})?"
-        r"(?:Z|[+-]" + _MINUTE + r")\Z"
+        pattern=r"^[1-9][0-9]{3}-(?:" + _STRICT_DAY + ")T" + MINUTE_PATTERN + r":[0-5][0-9](?:\.[0-9]{1,9})?"
+        r"(?:Z|[+-]" + MINUTE_PATTERN + r")\Z"
     ),
 ]
 

@@ -23,8 +23,8 @@ class Resource:
     `fields` are the public members in the contract's order; `search_fields` are what the resource indexes besides
     `SYSTEM_FIELDS`; `timestamps` maps, for `timestamps_only`, each returned member to its search field;
     `volatile` are members whose change alone is not an update; `address` are the members that keys with a display
-    licence see only of records whose address may be displayed (`mappings.visibility`); `envelope_members` are the members
-    of the source's envelope that belong to this resource.
+    licence see only of records whose address may be displayed (`mappings.visibility`); `envelope_members` are the
+    members of the source's envelope that belong to this resource.
     """
 
     name: str
