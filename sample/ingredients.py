@@ -5,15 +5,13 @@ now, so that the default seven-day windows show data whenever the source is writ
 those of King County zip codes; streets and schools are invented.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import msgspec
 import orjson
@@ -70,7 +68,7 @@ class SampleClock:
     now: int
 
     @classmethod
-    def at(cls, now: dt.datetime | None) -> SampleClock:
+    def at(cls, now: dt.datetime | None) -> Self:
         """Return the clock of `now`, or of the present. A time without offset is taken as UTC."""
         moment = now or dt.datetime.now(dt.UTC)
         aware = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)

@@ -41,9 +41,9 @@ _COMMISSIONS = (("percent", "2.5"), ("percent", "3.0"), ("percent", "2.25"), ("f
 class ListingGenerator:
     """Makes listings one by one; the state is the dice."""
 
-    def __init__(self, cast: SampleStaff, homes: PropertyFields, seed: int, clock: SampleClock) -> None:
+    def __init__(self, staff: SampleStaff, homes: PropertyFields, seed: int, clock: SampleClock) -> None:
         """Take what the listings refer to."""
-        self._cast, self._homes, self._clock = cast, homes, clock
+        self._staff, self._homes, self._clock = staff, homes, clock
         self._dice = seeded_random(seed, "listings")
         kinds = {kind.id: kind for kind in load_property_types()}
         self._kinds = [kinds[number] for number in weighted_list({kind.id: kind.share for kind in kinds.values()})]
@@ -54,8 +54,8 @@ class ListingGenerator:
             yield self._line(position, sale)
 
     def _line(self, position: int, sale: HouseSale) -> bytes:
-        chance, first = self._dice, self._cast.is_first_of_company(position)
-        house, kind = self._cast.company_for(position, chance), pick(chance, self._kinds)
+        chance, first = self._dice, self._staff.is_first_of_company(position)
+        house, kind = self._staff.company_for(position, chance), pick(chance, self._kinds)
         status = "Active" if first else pick(chance, _STATUSES)
         price = int(sale.price * kind.price)
         updated = self._clock.recent(chance) if first else self._clock.last_changed(chance)
@@ -126,9 +126,9 @@ _TOWNHOUSE_LOT = 2_000  # square feet; smaller lots of the county are townhouses
 class SoldListingGenerator:
     """Makes sold listings one by one; the state is the dice."""
 
-    def __init__(self, cast: SampleStaff, homes: PropertyFields, seed: int, clock: SampleClock) -> None:
+    def __init__(self, staff: SampleStaff, homes: PropertyFields, seed: int, clock: SampleClock) -> None:
         """Take what the sold listings refer to."""
-        self._cast, self._homes, self._clock = cast, homes, clock
+        self._staff, self._homes, self._clock = staff, homes, clock
         self._dice = seeded_random(seed, "sold listings")
         self._kinds = {kind.name: kind for kind in load_property_types()}
         self._yesterday = clock.now // DAY * DAY - DAY
@@ -140,9 +140,9 @@ class SoldListingGenerator:
 
     def _line(self, position: int, sale: HouseSale) -> bytes:
         chance = self._dice
-        house = self._cast.company_for(position, chance)
+        house = self._staff.company_for(position, chance)
         kind = self._kinds["Townhouse" if sale.lot_area < _TOWNHOUSE_LOT else "Residential"]
-        sold = self._yesterday - position % 6 * DAY if self._cast.is_first_of_company(position) else self._sold(sale)
+        sold = self._yesterday - position % 6 * DAY if self._staff.is_first_of_company(position) else self._sold(sale)
         updated = min(self._clock.latest, sold + int(chance.random() * 30 * HOUR))
         record = blank_record("SoldListing")
         record |= self._homes.generate(sale, kind, sale.price, chance)
@@ -189,5 +189,5 @@ class SoldListingGenerator:
         roll = self._dice.random()
         if roll < 0.15:
             return {}
-        agents = house.agents if roll < 0.65 else self._cast.random_company(self._dice).agents
+        agents = house.agents if roll < 0.65 else self._staff.random_company(self._dice).agents
         return pick(self._dice, agents).buyer_side

@@ -11,10 +11,10 @@ import io
 from collections.abc import Iterator, Sequence
 from functools import cache
 from random import Random
-from typing import NamedTuple
 
 import msgspec
 import orjson
+from msgspec.structs import replace
 
 from sample.ingredients import (
     DAY,
@@ -28,8 +28,19 @@ from sample.ingredients import (
     street_address,
 )
 
+_COLUMNS = {
+    "parcel": "id",
+    "sold": "date",
+    "living_area": "sqft_living",
+    "lot_area": "sqft_lot",
+    "year_built": "yr_built",
+    "zip_code": "zipcode",
+    "latitude": "lat",
+    "longitude": "long",
+}
 
-class HouseSale(NamedTuple):
+
+class HouseSale(msgspec.Struct, frozen=True, gc=False, rename=_COLUMNS):
     """One sale. Areas in square feet, price in US dollars, bathrooms in quarters of a bathroom counted as fractions."""
 
     parcel: str
@@ -51,7 +62,8 @@ class HouseSale(NamedTuple):
 def read_sales() -> list[HouseSale]:
     """Return all sales of the data file in its order."""
     rows = csv.DictReader(io.StringIO(gzip.decompress(read_data_file("king_county_sales.csv.gz")).decode()))
-    return [_sale(row) for row in rows]
+    # The county's parcel numbers have ten digits; the file lost leading zeros.
+    return msgspec.convert([row | {"id": row["id"].zfill(10)} for row in rows], list[HouseSale], strict=False)
 
 
 def cycle_sales(sales: Sequence[HouseSale], chance: Random, skip: int = 0) -> Iterator[HouseSale]:
@@ -63,28 +75,10 @@ def cycle_sales(sales: Sequence[HouseSale], chance: Random, skip: int = 0) -> It
         position += 1
 
 
-def _sale(row: dict[str, str]) -> HouseSale:
-    return HouseSale(
-        parcel=row["id"].zfill(10),  # the county's parcel numbers have ten digits; the file lost leading zeros
-        sold=dt.date.fromisoformat(row["date"]),
-        price=int(row["price"]),
-        bedrooms=int(row["bedrooms"]),
-        bathrooms=float(row["bathrooms"]),
-        living_area=int(row["sqft_living"]),
-        lot_area=int(row["sqft_lot"]),
-        floors=float(row["floors"]),
-        waterfront=row["waterfront"] == "True",
-        view=int(row["view"]),
-        year_built=int(row["yr_built"]),
-        zip_code=row["zipcode"],
-        latitude=row["lat"],
-        longitude=row["long"],
-    )
-
-
 def _vary(sale: HouseSale, chance: Random, position: int) -> HouseSale:
     """Return a sale like this one that never took place; its parcel number says so by its letter."""
-    return sale._replace(
+    return replace(
+        sale,
         parcel=f"G{position:09d}",
         price=int(sale.price * (0.92 + 0.16 * chance.random())),
         living_area=int(sale.living_area * (0.97 + 0.06 * chance.random())),
@@ -259,14 +253,14 @@ def load_property_types() -> tuple[PropertyType, ...]:
     return load_table("property_types", tuple[PropertyType, ...])
 
 
-def round_half_up(number: float) -> int:
+def _round_half_up(number: float) -> int:
     """Round to the nearest whole number, halves upwards."""
     return int(number + 0.5)
 
 
 def _site(sale: HouseSale, kind: PropertyType, chance: Random) -> dict[str, object]:
     return {
-        "LotSizeAcres": round_half_up(sale.lot_area / _SQUARE_FEET_PER_ACRE),
+        "LotSizeAcres": _round_half_up(sale.lot_area / _SQUARE_FEET_PER_ACRE),
         "InternetAddressDisplayYN": chance.random() < 0.95,
         "WaterfrontYN": sale.waterfront,
         "Address": street_address(chance),
@@ -286,7 +280,7 @@ def _rooms(sale: HouseSale, chance: Random) -> dict[str, object]:
         "BathroomsFull": full,
         "BathroomsHalf": partial,
         "BathroomsTotalInteger": full + partial,
-        "BathroomsTotal": round_half_up(sale.bathrooms),
+        "BathroomsTotal": _round_half_up(sale.bathrooms),
         "BedroomsTotal": sale.bedrooms,
         "GarageSpaces": between(chance, 0, 3),
         "PoolYN": chance.random() < 0.03,

@@ -54,7 +54,7 @@ class SourceSummary:
         return sum(self.counts.values())
 
 
-def readme(summary: SourceSummary, clock: SampleClock) -> str:
+def _readme(summary: SourceSummary, clock: SampleClock) -> str:
     """Return the text of README.txt, which says that the data is generated."""
     counts = "\n".join(f"  {resource}: {count}" for resource, count in summary.counts.items())
     return _README.format(mark=README_FIRST_LINE, now=format_timestamp(clock.now), seed=summary.seed, counts=counts)
@@ -75,14 +75,14 @@ def write_source(
     if listings < 1:
         raise SampleError(f"listings must be at least 1, but is {listings}.")
     clock = SampleClock.at(now)
-    with staged_directory(directory) as draft:
+    with _staged_directory(directory) as draft:
         generated = _generated(listings, seed, clock)
         counts = {
             resource.alias: write_lines(draft / f"{resource.alias}.ndjson", lines, on_progress)
             for resource, lines in generated.items()
         }
         summary = SourceSummary(directory, seed, counts)
-        (draft / README).write_text(readme(summary, clock), encoding="utf-8")
+        (draft / README).write_text(_readme(summary, clock), encoding="utf-8")
     return summary
 
 
@@ -93,21 +93,21 @@ def sold_count(listings: int) -> int:
 
 def _generated(listings: int, seed: int, clock: SampleClock) -> dict[Resource, Iterable[bytes]]:
     """Return the lines of each resource, made while they are read."""
-    cast = SampleStaff(listings, seed, clock)
+    staff = SampleStaff(listings, seed, clock)
     special: dict[Resource, Iterable[bytes]] = {
         COMPANY: company_lines(seed, clock),
-        OFFICE: office_lines(cast.offices, seed, clock),
-        AGENT: agent_lines(cast.agents, seed, clock),
-        TEAM: team_lines(cast.teams, seed, clock),
-        **_properties(cast, listings, seed, clock),
+        OFFICE: office_lines(staff.offices, seed, clock),
+        AGENT: agent_lines(staff.agents, seed, clock),
+        TEAM: team_lines(staff.teams, seed, clock),
+        **_properties(staff, listings, seed, clock),
     }
     return {
-        resource: special[resource] if resource in special else declared_lines(resource, seed, clock)
+        resource: special[resource] if resource in special else _declared_lines(resource, seed, clock)
         for resource in RESOURCES
     }
 
 
-def _properties(cast: SampleStaff, listings: int, seed: int, clock: SampleClock) -> dict[Resource, Iterator[bytes]]:
+def _properties(staff: SampleStaff, listings: int, seed: int, clock: SampleClock) -> dict[Resource, Iterator[bytes]]:
     """Return the lines of both kinds of listings: sold listings use the first sales, the others those after them."""
     homes = PropertyFields(seed, clock.year - 1)
     sales = _shuffled_sales(seed)
@@ -115,8 +115,8 @@ def _properties(cast: SampleStaff, listings: int, seed: int, clock: SampleClock)
     for_sale = cycle_sales(sales, seeded_random(seed, "changed listings"), skip=sold)
     of_old = cycle_sales(sales, seeded_random(seed, "changed sales"))
     return {
-        LISTING: ListingGenerator(cast, homes, seed, clock).lines(for_sale, listings),
-        SOLD_LISTING: SoldListingGenerator(cast, homes, seed, clock).lines(of_old, sold),
+        LISTING: ListingGenerator(staff, homes, seed, clock).lines(for_sale, listings),
+        SOLD_LISTING: SoldListingGenerator(staff, homes, seed, clock).lines(of_old, sold),
     }
 
 
@@ -129,7 +129,7 @@ def _shuffled_sales(seed: int) -> list[HouseSale]:
 _PER_COMPANY = 12
 
 
-def declared_lines(resource: Resource, seed: int, clock: SampleClock) -> Iterator[bytes]:
+def _declared_lines(resource: Resource, seed: int, clock: SampleClock) -> Iterator[bytes]:
     """Yield the lines of a resource: a dozen records of each company."""
     chance = seeded_random(seed, resource.alias)
     for company in load_companies():
@@ -168,7 +168,7 @@ class SampleError(Exception):
 
 
 @contextmanager
-def staged_directory(directory: Path) -> Iterator[Path]:
+def _staged_directory(directory: Path) -> Iterator[Path]:
     """Give a folder to write into and, when all went well, move its files into `directory`.
 
     Raises SampleError where the directory holds files of others, or the disk refuses.

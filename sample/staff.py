@@ -100,7 +100,7 @@ class SampleOffice:
         return f"{self.company.name} - {self.city}"
 
 
-def generate_offices(company: SampleCompany, count: int, seed: int, clock: SampleClock) -> list[SampleOffice]:
+def _generate_offices(company: SampleCompany, count: int, seed: int, clock: SampleClock) -> list[SampleOffice]:
     """Return `count` offices. The first always stays open; from the third on some are closed, every other lately."""
     chance = seeded_random(seed, f"offices of {company.key}")
     return [_office(company, position, chance, clock) for position in range(count)]
@@ -185,7 +185,7 @@ class SampleTeam:
     active: bool
 
 
-def generate_teams(offices: list[SampleOffice], count: int, seed: int) -> list[SampleTeam]:
+def _generate_teams(offices: list[SampleOffice], count: int, seed: int) -> list[SampleTeam]:
     """Return `count` teams of the company of `offices`; every fourth is inactive."""
     company = offices[0].company
     chance = seeded_random(seed, f"teams of {company.key}")
@@ -253,7 +253,7 @@ class SampleAgent:
         return "1001" if self.number == 1001 else f"{self.office.company.numeric_id}-{self.number}"
 
 
-def generate_agents(
+def _generate_agents(
     offices: Sequence[SampleOffice], teams: Sequence[SampleTeam], count: int, seed: int, clock: SampleClock
 ) -> list[SampleAgent]:
     """Return `count` agents of the company of `offices`; of 16 one was deactivated lately and one long ago."""
@@ -378,7 +378,7 @@ class SampleStaff:
 
 
 def _company_staff(company: SampleCompany, listings: int, seed: int, clock: SampleClock) -> CompanyStaff:
-    offices = generate_offices(company, company.share_of(max(12, listings // 2000), 1), seed, clock)
-    teams = generate_teams(offices, company.share_of(min(200, max(12, listings // 1000)), 1), seed)
-    agents = generate_agents(offices, teams, company.share_of(max(40, listings // 200), 2), seed, clock)
+    offices = _generate_offices(company, company.share_of(max(12, listings // 2000), 1), seed, clock)
+    teams = _generate_teams(offices, company.share_of(min(200, max(12, listings // 1000)), 1), seed)
+    agents = _generate_agents(offices, teams, company.share_of(max(40, listings // 200), 2), seed, clock)
     return CompanyStaff(company, offices, teams, agents, [agent for agent in agents if agent.deactivated is None])
