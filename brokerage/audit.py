@@ -13,11 +13,11 @@ import orjson
 import rich_click as click
 from elasticsearch import AsyncElasticsearch, NotFoundError
 
-from brokerage.command_runs import ExitCode, exit_on_error, fail, run_with_client
+from brokerage.command_runs import exit_on_error, run_with_client
 from brokerage.help import QUERY_EXITS, epilog
 from brokerage.key_tables import key_state
-from brokerage.output import echo
 from brokerage.tables import Column, may_style, table_lines, terminal_width
+from brokerage_feed.terminal import ExitCode, echo, fail
 from cluster.connection import ConnectionSettings
 from cluster.settings import load_settings
 from mappings import LISTING, RESOURCES, SOLD_LISTING, Resource
@@ -154,7 +154,7 @@ def prune(*, as_json: bool) -> None:
     if not days:
         fail("BROKERAGE_AUDIT_DAYS is 0 here: set it to the days that are kept, as for the service.", ExitCode.USAGE)
     deleted = _run(lambda client, connection: AuditStore(client, connection.audit_index).prune(days))
-    echo(orjson.dumps({"deleted": deleted}).decode() if as_json else f"Deleted: {', '.join(deleted) or 'no index'}.")
+    echo(orjson.dumps({"deleted": deleted}) if as_json else f"Deleted: {', '.join(deleted) or 'no index'}.")
 
 
 @audit.command(
@@ -183,7 +183,7 @@ def who(*, identifier: str, resources: tuple[str, ...], as_json: bool) -> None:
     chosen = [_RESOURCES[name] for name in dict.fromkeys(resources)]
     report = _run(partial(_report, identifier=identifier, resources=chosen))
     if as_json:
-        echo(orjson.dumps(report.as_json()).decode())
+        echo(orjson.dumps(report.as_json()))
     else:
         sys.stdout.writelines(f"{line}\n" for line in report.lines())
     sys.exit(ExitCode.FAILED if report.missing() else ExitCode.SUCCESS)

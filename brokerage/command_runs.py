@@ -19,8 +19,6 @@ from cluster.index_state import refusal_reason
 from cluster.settings import SettingError, load_settings
 from service.workers.worker import ListenError
 
-__all__ = ["ExitCode", "exit_on_error", "fail"]
-
 
 @contextmanager
 def exit_on_error(*, reject_unknown: bool = True) -> Iterator[None]:

@@ -20,10 +20,10 @@ from types import FrameType
 import rich_click as click
 from elasticsearch import AsyncElasticsearch, NotFoundError
 
-from brokerage.command_runs import exit_on_error, fail
+from brokerage.command_runs import exit_on_error
 from brokerage.help import epilog
 from brokerage.node import show_start_progress
-from brokerage.output import echo
+from brokerage_feed.terminal import echo, fail
 from cluster.connection import ConnectionSettings, connect
 from cluster.settings import load_settings
 from cluster.terminal import SafeConsole
@@ -61,12 +61,8 @@ class DemoExamples:
     page_size: int = _PAGE_SIZE
 
 
-def prepare_demo(connection: ConnectionSettings, listings: int) -> DemoExamples:
-    """Load the demo data unless it is fresh, and return examples for it."""
-    return asyncio.run(_prepare(connection, listings))
-
-
 async def _prepare(connection: ConnectionSettings, listings: int) -> DemoExamples:
+    """Load the demo data unless it is fresh, and return examples for it."""
     async with connect(connection, connections=4, timeout=_TIMEOUT_SECONDS) as client:
         if not await _is_fresh(client, connection, listings):
             await _load(client, connection, listings)
@@ -166,7 +162,7 @@ def demo(port: int, listings: int) -> None:
         settings = replace(settings, metrics_port=settings.metrics_port or _console_port(settings))
         _require_free_port(settings.metrics_host, settings.metrics_port, "Choose another BROKERAGE_METRICS_PORT.")
         with _cluster() as connection:
-            examples = prepare_demo(connection, listings)
+            examples = asyncio.run(_prepare(connection, listings))
             run_server(settings, connection, lambda: _greet(settings, examples, time.monotonic() - started))
     echo("stopped")
 

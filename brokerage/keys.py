@@ -16,11 +16,11 @@ import orjson
 import rich_click as click
 from elasticsearch import AsyncElasticsearch, AuthorizationException, NotFoundError
 
-from brokerage.command_runs import ExitCode, fail, run_with_client
+from brokerage.command_runs import run_with_client
 from brokerage.help import QUERY_EXITS, epilog
 from brokerage.key_tables import key_as_json, key_table, keys_table
-from brokerage.output import echo
 from brokerage.tables import print_table
+from brokerage_feed.terminal import ExitCode, echo, fail
 from cluster.connection import ConnectionSettings
 from cluster.index_state import BlockedIndex
 from mappings import COMPANY, FIELD_GROUPS

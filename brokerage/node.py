@@ -15,7 +15,7 @@ from rich.progress import Progress as Bars
 
 from brokerage.command_runs import exit_on_error
 from brokerage.help import epilog
-from brokerage.output import echo
+from brokerage_feed.terminal import echo
 from cluster.terminal import SafeConsole
 from embedded import DataFolderError, EmbeddedCluster, EmbeddedNodeError, NodeOptions, NodeProcess, StartProgress
 
@@ -62,7 +62,7 @@ def node(nodes: int, port: int, data: Path | None) -> None:
         echo("stopped")
 
 
-def _interrupt(_number: int, _frame: "FrameType | None") -> None:
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
@@ -120,7 +120,7 @@ class _ProgressReporter:
 
 
 @contextmanager
-def show_start_progress() -> "Iterator[_ProgressReporter]":
+def show_start_progress() -> Iterator[_ProgressReporter]:
     """Show the steps of a node's start while the context is open."""
     columns = (TextColumn("  "), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     console = SafeConsole()

@@ -7,8 +7,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from brokerage.help import epilog
-from brokerage.output import echo
 from brokerage.tables import print_table
+from brokerage_feed.terminal import echo
 from cluster.terminal import SafeConsole
 from sample import SampleError, SourceSummary, sold_count, write_source
 

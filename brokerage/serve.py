@@ -8,7 +8,7 @@ import rich_click as click
 
 from brokerage.command_runs import exit_on_error
 from brokerage.help import epilog
-from brokerage.output import echo
+from brokerage_feed.terminal import echo
 from cluster.connection import ConnectionSettings
 from cluster.settings import load_settings
 from service.settings import ServiceSettings

@@ -11,9 +11,9 @@ from rich.text import Text
 
 from brokerage.command_runs import exit_on_error
 from brokerage.help import epilog
-from brokerage.output import echo
 from brokerage.settings_types import SETTINGS_TYPES, reject_unknown_settings
 from brokerage.tables import print_table
+from brokerage_feed.terminal import echo
 from cluster.settings import describe_settings
 
 
@@ -35,7 +35,7 @@ def settings(*, as_json: bool) -> None:
                 for kind in SETTINGS_TYPES
                 for setting in describe_settings(kind, os.environ)
             ]
-            echo(orjson.dumps(described).decode())
+            echo(orjson.dumps(described))
         else:
             print_table(_table())
         reject_unknown_settings(os.environ)

@@ -38,12 +38,17 @@ class NodeSettings:
 SETTINGS_TYPES = (ConnectionSettings, ServiceSettings, IndexerSettings, ResoSettings, NodeSettings, PullSettings)
 
 
+def unknown_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the unknown variables with the prefix of settings, each with a hint."""
+    unknown = unknown_settings(environ, SETTINGS_TYPES)
+    return {
+        name: f"Did you mean {near}?" if near else "`brokerage settings` lists all of them."
+        for name, near in unknown.items()
+    }
+
+
 def reject_unknown_settings(environ: Mapping[str, str]) -> None:
     """Raise SettingError for unknown variables with the prefix of settings: a mistyped limit would not apply."""
-    unknown = unknown_settings(environ, SETTINGS_TYPES)
-    sentences = [
-        f"{name} is not a setting. {f'Did you mean {near}?' if near else '`brokerage settings` lists all of them.'}"
-        for name, near in unknown.items()
-    ]
+    sentences = [f"{name} is not a setting. {hint}" for name, hint in unknown_variables(environ).items()]
     if sentences:
         raise SettingError(" ".join(sentences))

@@ -3,31 +3,27 @@
 Those of any number of rows are printed line by line; Rich takes a millisecond for each row.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import rich_click as click
 from rich.cells import cell_len, chop_cells, set_cell_size
+from rich.table import Table
 
 from cluster.terminal import SafeConsole
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
 
 # Columns. A pipe has no width of its own, and a default one would truncate tables.
 _PIPE_WIDTH = 1000
 
 
-def print_table(table: Table) -> None:
+def print_table(table: Table, *, err: bool = False) -> None:
     """Print a table; cells are texts, never markup."""
-    SafeConsole(width=None if sys.stdout.isatty() else _PIPE_WIDTH, markup=False).print(table)
+    stream = sys.stderr if err else sys.stdout
+    SafeConsole(stderr=err, width=None if stream.isatty() else _PIPE_WIDTH, markup=False).print(table)
 
 
 _GAP = "  "

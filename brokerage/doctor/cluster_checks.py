@@ -16,7 +16,7 @@ from elastic_transport import TransportError
 from elasticsearch import ApiError, AsyncElasticsearch, AuthorizationException
 from rich.filesize import decimal
 
-from brokerage.doctor.connection_checks import WRITE_PRIVILEGES
+from brokerage.doctor.connection_checks import WRITE_PRIVILEGES, warning
 from cluster.connection import ConnectionSettings
 from cluster.control_index import TOKEN_KEYS_ID, Mark
 from cluster.index_state import (
@@ -72,14 +72,22 @@ _EXPIRY_WARNING = dt.timedelta(days=14)
 
 async def keys_finding(client: AsyncElasticsearch, connection: ConnectionSettings) -> Finding:
     """Check the API keys. Requires `read` on their index."""
+
+    async def check() -> Finding:
+        return key_finding(await KeyStore(client, connection.keys_index).list_all(), dt.datetime.now(dt.UTC))
+
+    return await _read_and_check(KEYS_SUBJECT, "`read` on `api_keys`", check)
+
+
+async def _read_and_check(subject: str, needed: str, check: Callable[[], Awaitable[Finding]]) -> Finding:
+    """Return the finding of a check, or one that names the privilege it needs, or that Elasticsearch did not answer."""
     try:
-        keys = await KeyStore(client, connection.keys_index).list_all()
+        return await check()
     except AuthorizationException:
-        return missing_privilege(KEYS_SUBJECT, "`read` on `api_keys`")
+        return missing_privilege(subject, needed)
     except (ApiError, TransportError) as error:
         problem = "could not be read"
-        return Finding(subject=KEYS_SUBJECT, state=FindingState.UNKNOWN, problem=problem, detail=str(error.message))
-    return key_finding(keys, dt.datetime.now(dt.UTC))
+        return Finding(subject=subject, state=FindingState.UNKNOWN, problem=problem, detail=str(error.message))
 
 
 async def token_finding(engine: SearchEngine, connection: ConnectionSettings) -> Finding:
@@ -93,12 +101,11 @@ async def token_finding(engine: SearchEngine, connection: ConnectionSettings) ->
 
 
 def _no_token_keys(connection: ConnectionSettings) -> Finding:
-    return Finding(
-        subject=TOKENS,
-        state=FindingState.WARNING,
-        problem="changes and snapshots are refused: the keys of tokens are missing",
-        detail=f"{connection.control_index} has no document {TOKEN_KEYS_ID}.",
-        remedy="The next `brokerage index update` or `brokerage index reindex SOURCE` creates it.",
+    return warning(
+        TOKENS,
+        "changes and snapshots are refused: the keys of tokens are missing",
+        f"{connection.control_index} has no document {TOKEN_KEYS_ID}.",
+        "The next `brokerage index update` or `brokerage index reindex SOURCE` creates it.",
     )
 
 
@@ -119,18 +126,14 @@ def key_finding(stored: Sequence[ApiKey | DamagedKey], now: dt.datetime) -> Find
         f"{key.key_id} ({key.name})" for key in usable if key.expires and key.expires - now < _EXPIRY_WARNING
     )
     if damaged:
-        return _key_warning("some are damaged", f"{', '.join(damaged)}.", "Revoke them and create new ones.")
+        return warning(KEYS_SUBJECT, "some are damaged", f"{', '.join(damaged)}.", "Revoke them and create new ones.")
     if usable and expiring:
         remedy = "Create a successor with `brokerage keys rotate KEY_ID`, or let them expire."
-        return _key_warning("some expire within 14 days", f"{', '.join(expiring)}.", remedy)
+        return warning(KEYS_SUBJECT, "some expire within 14 days", f"{', '.join(expiring)}.", remedy)
     if usable:
         return Finding(subject=KEYS_SUBJECT, detail=f"{len(usable)} of {len(stored)} are usable")
     detail = f"All {len(stored)} are revoked or expired." if stored else "There are no keys."
-    return _key_warning("none is usable", detail, "Create one with `brokerage keys create NAME --company C`.")
-
-
-def _key_warning(problem: str, detail: str, remedy: str) -> Finding:
-    return Finding(subject=KEYS_SUBJECT, state=FindingState.WARNING, problem=problem, detail=detail, remedy=remedy)
+    return warning(KEYS_SUBJECT, "none is usable", detail, "Create one with `brokerage keys create NAME --company C`.")
 
 
 async def _clocks(engine: StatusReader) -> Finding:
@@ -148,12 +151,11 @@ def clock_finding(nodes: Iterable[Mapping[str, Any]], before: float, after: floa
     wrong = sorted(name for name, seconds in apart.items() if seconds > _MAX_CLOCK_SKEW_SECONDS)
     if not wrong:
         return Finding(subject=CLOCKS, detail=f"at most {max(apart.values(), default=0.0):.1f} s apart")
-    return Finding(
-        subject=CLOCKS,
-        state=FindingState.WARNING,
-        problem="they differ",
-        detail=", ".join(f"{name} is {apart[name]:.0f} s from this host" for name in wrong) + ".",
-        remedy="Synchronize all hosts with the same time server.",
+    return warning(
+        CLOCKS,
+        "they differ",
+        ", ".join(f"{name} is {apart[name]:.0f} s from this host" for name in wrong) + ".",
+        "Synchronize all hosts with the same time server.",
     )
 
 
@@ -173,12 +175,11 @@ def disk_finding(nodes: Iterable[Mapping[str, Any]], settings: Mapping[str, Mapp
     if not near:
         least = min((left for left, _ in room.values()), default=0)
         return Finding(subject=DISKS, detail=f"{decimal(least)} left below the flood stage")
-    return Finding(
-        subject=DISKS,
-        state=FindingState.WARNING,
-        problem="nearly full",
-        detail=", ".join(f"{name} has {decimal(max(0, room[name][0]))} left" for name in near) + ".",
-        remedy=f"Free disk space: updates and builds stop at the flood stage ({stage.text}).",
+    return warning(
+        DISKS,
+        "nearly full",
+        ", ".join(f"{name} has {decimal(max(0, room[name][0]))} left" for name in near) + ".",
+        f"Free disk space: updates and builds stop at the flood stage ({stage.text}).",
     )
 
 
@@ -202,12 +203,11 @@ def replica_finding(indices: IndexInventory, data_nodes: int) -> Finding:
     alone = sorted(index for index, facts in live.items() if facts["settings"].get("index.number_of_replicas") == "0")
     if not alone:
         return Finding(subject=REPLICAS, detail=f"{len(live)} indices on {data_nodes} data nodes")
-    return Finding(
-        subject=REPLICAS,
-        state=FindingState.WARNING,
-        problem="some indices have none",
-        detail=f"{', '.join(alone)}: unavailable while their only node is down.",
-        remedy='Add one: `PUT INDEX/_settings` with {"index.auto_expand_replicas": "0-1"}.',
+    return warning(
+        REPLICAS,
+        "some indices have none",
+        f"{', '.join(alone)}: unavailable while their only node is down.",
+        'Add one: `PUT INDEX/_settings` with {"index.auto_expand_replicas": "0-1"}.',
     )
 
 
@@ -233,7 +233,7 @@ async def _check_shards(engine: StatusReader, names: Sequence[str], gigabytes: f
     if status != 200:
         return missing_privilege(SHARDS, "`monitor` on the cluster and on the aliases")
     copies = read_copies(rows)
-    found += placement_findings(copies, await _zones(engine), gigabytes)
+    found += _placement_findings(copies, await _zones(engine), gigabytes)
     return Finding(subject=SHARDS, detail=f"{sum(copy.is_primary for copy in copies)}, each where it should be")
 
 
@@ -247,7 +247,7 @@ async def _zones(engine: StatusReader) -> dict[str, str]:
     return zones_of(read["nodes"].values(), settings[1] if settings[0] == 200 else {})
 
 
-def placement_findings(copies: Iterable[ShardCopy], zones: Mapping[str, str], gigabytes: float) -> Iterator[Finding]:
+def _placement_findings(copies: Iterable[ShardCopy], zones: Mapping[str, str], gigabytes: float) -> Iterator[Finding]:
     """Yield a finding for each kind of problem of the shards."""
     copies = [*copies]
     divide = f"Raise {SHARDS_SETTING}, or set it to auto, and rebuild. {SIZE_SETTING} is {gigabytes:g}."
@@ -285,8 +285,7 @@ def _block_finding(subject: str, index: str, setting: str, facts: Mapping[str, A
     else:
         detail = f"{setting} of {index} is true, and the indexer did not set it."
         remedy = lift
-    problem = "its index refuses updates"
-    return Finding(subject=subject, state=FindingState.WARNING, problem=problem, detail=detail, remedy=remedy)
+    return warning(subject, "its index refuses updates", detail, remedy)
 
 
 IDENTIFIERS = "identifiers"
@@ -309,9 +308,9 @@ async def identifier_finding(client: AsyncElasticsearch, connection: ConnectionS
         found = {name: _outside(answer) for name, answer in answers.items()}
         is_whole = not any(answer["timed_out"] for answer in answers.values())
         outside = {name: identifiers for name, identifiers in found.items() if identifiers}
-        return unreachable_records(outside, is_whole=is_whole)
+        return _unreachable_records(outside, is_whole=is_whole)
 
-    return await checked_records(IDENTIFIERS, check)
+    return await _read_and_check(IDENTIFIERS, "`read` on the indices", check)
 
 
 async def _suspects(client: AsyncElasticsearch, alias: str) -> Any:
@@ -330,20 +329,19 @@ def _outside(answer: Any) -> list[str]:
     return [hit["_id"] for hit in answer["hits"]["hits"] if not is_identifier(hit["_id"])]
 
 
-def unreachable_records(found: Mapping[str, list[str]], *, is_whole: bool) -> Finding:
+def _unreachable_records(found: Mapping[str, list[str]], *, is_whole: bool) -> Finding:
     """Return whether live records have identifiers that cannot be requested, from those found by resource."""
     if not found and not is_whole:
         problem = f"too many to look at within {_SECONDS} for each resource"
         return Finding(subject=IDENTIFIERS, state=FindingState.UNKNOWN, problem=problem)
     if not found:
         return Finding(subject=IDENTIFIERS, detail="all can be requested")
-    return Finding(
-        subject=IDENTIFIERS,
-        state=FindingState.WARNING,
-        problem="some records cannot be requested",
-        detail="; ".join(f"{name}: {_listed(identifiers)}" for name, identifiers in found.items())
+    return warning(
+        IDENTIFIERS,
+        "some records cannot be requested",
+        "; ".join(f"{name}: {_listed(identifiers)}" for name, identifiers in found.items())
         + f". An identifier {RULE}.",
-        remedy="Give them other identifiers at the source, delete the old ones with `brokerage index update`, or "
+        "Give them other identifiers at the source, delete the old ones with `brokerage index update`, or "
         "rebuild with `brokerage index reindex`. `brokerage index verify SOURCE` lists all of them.",
     )
 
@@ -352,19 +350,7 @@ def _listed(identifiers: list[str]) -> str:
     return f"{len(identifiers)} or more, {', '.join(map(ascii, identifiers[:_EXAMPLES]))}"
 
 
-async def checked_records(subject: str, check: Callable[[], Awaitable[Finding]]) -> Finding:
-    """Return the finding of a check, or one with state `unknown` if records cannot be read."""
-    try:
-        return await check()
-    except AuthorizationException:
-        return missing_privilege(subject, "`read` on the indices")
-    except (ApiError, TransportError) as error:
-        problem = "could not be read"
-        return Finding(subject=subject, state=FindingState.UNKNOWN, problem=problem, detail=str(error.message))
-
-
 MARKS, RECORD_TIMES = "watermarks", "record times"
-_DATED_EXAMPLES = 3
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
@@ -381,12 +367,12 @@ async def time_findings(
     async def records() -> Finding:
         query = future_query(settings.future_seconds)
         found = {one.alias: await _dated_hits(client, connection.alias(one), query) for one in RESOURCES}
-        return record_finding({name: hits for name, hits in found.items() if hits["total"]["value"]})
+        return _record_finding({name: hits for name, hits in found.items() if hits["total"]["value"]})
 
     aliases = {one.alias: connection.alias(one) for one in RESOURCES}
     missing = [name for name, alias in aliases.items() if alias in live and alias not in marks]
-    of_marks = _missing_marks(missing) if missing else mark_finding(clocks, settings.clock_seconds)
-    return [of_marks, await checked_records(RECORD_TIMES, records)]
+    of_marks = _missing_marks(missing) if missing else _mark_finding(clocks, settings.clock_seconds)
+    return [of_marks, await _read_and_check(RECORD_TIMES, "`read` on the indices", records)]
 
 
 async def _dated_hits(client: AsyncElasticsearch, alias: str, query: Mapping[str, Any]) -> Any:
@@ -394,7 +380,7 @@ async def _dated_hits(client: AsyncElasticsearch, alias: str, query: Mapping[str
     answer = await client.search(
         index=alias,
         query=query,
-        size=_DATED_EXAMPLES,
+        size=_EXAMPLES,
         source=False,
         docvalue_fields=[{"field": "version"}],
         track_total_hits=True,
@@ -404,41 +390,37 @@ async def _dated_hits(client: AsyncElasticsearch, alias: str, query: Mapping[str
 
 
 def _missing_marks(names: list[str]) -> Finding:
-    return Finding(
-        subject=MARKS,
-        state=FindingState.WARNING,
-        problem="loaded resources have none, so consumers cannot follow them",
-        detail=f"{', '.join(names)}.",
-        remedy="`brokerage index restored` or the next `brokerage index update` creates them. If it persists, grant "
+    return warning(
+        MARKS,
+        "loaded resources have none, so consumers cannot follow them",
+        f"{', '.join(names)}.",
+        "`brokerage index restored` or the next `brokerage index update` creates them. If it persists, grant "
         "the service's user `read` on `control`.",
     )
 
 
-def mark_finding(clocks: Mapping[str, int], tolerated_seconds: float) -> Finding:
+def _mark_finding(clocks: Mapping[str, int], tolerated_seconds: float) -> Finding:
     """Return whether a watermark, in milliseconds since 1970 by resource, is in the future."""
     ahead = {name: clock for name, clock in clocks.items() if is_ahead(clock, tolerated_seconds)}
     if not ahead:
         return Finding(subject=MARKS, detail="none is in the future")
-    return Finding(
-        subject=MARKS,
-        state=FindingState.WARNING,
-        problem="some are in the future, from a run under a wrong clock",
-        detail=", ".join(f"{name} {_minute(clock * 1000)}" for name, clock in ahead.items()) + ".",
-        remedy=f"Run `brokerage index repair-clock {' '.join(ahead)}`.",
+    return warning(
+        MARKS,
+        "some are in the future, from a run under a wrong clock",
+        ", ".join(f"{name} {_minute(clock * 1000)}" for name, clock in ahead.items()) + ".",
+        f"Run `brokerage index repair-clock {' '.join(ahead)}`.",
     )
 
 
-def record_finding(found: Mapping[str, Any]) -> Finding:
+def _record_finding(found: Mapping[str, Any]) -> Finding:
     """Return whether live records are dated in the future, from the hits by resource."""
     if not found:
         return Finding(subject=RECORD_TIMES, detail="none is in the future")
-    return Finding(
-        subject=RECORD_TIMES,
-        state=FindingState.WARNING,
-        problem="some records are dated in the future",
-        detail="; ".join(f"{name}: {hits['total']['value']:,}, {_dated_examples(hits)}" for name, hits in found.items())
-        + ".",
-        remedy="Correct `updated_at` at the source, then send them again with `brokerage index update`, or rebuild "
+    return warning(
+        RECORD_TIMES,
+        "some records are dated in the future",
+        "; ".join(f"{name}: {hits['total']['value']:,}, {_dated_examples(hits)}" for name, hits in found.items()) + ".",
+        "Correct `updated_at` at the source, then send them again with `brokerage index update`, or rebuild "
         "with `brokerage index reindex`: every state with a right time replaces them.",
     )
 
@@ -467,10 +449,10 @@ async def audit_finding(
     if not days:
         return Finding(subject=AUDIT_SUBJECT, detail="off (BROKERAGE_AUDIT_DAYS)")
     if not await _may_write_audit(client, alias):
-        return _audit_problem("the service may not write it", f"Missing: `index` on {alias}.", _AUDIT_ROLE)
+        return warning(AUDIT_SUBJECT, "the service may not write it", f"Missing: `index` on {alias}.", _AUDIT_ROLE)
     status, indices = await get_within_timeout(engine, f"/{alias}?flat_settings=true")
     if status == HTTPStatus.NOT_FOUND:
-        return _audit_problem("it has no index", f"There is no alias {alias}.", "Run `brokerage audit create`.")
+        return warning(AUDIT_SUBJECT, "it has no index", f"There is no alias {alias}.", "Run `brokerage audit create`.")
     if status != HTTPStatus.OK:
         state = FindingState.UNKNOWN
         return Finding(subject=AUDIT_SUBJECT, state=state, problem="could not be checked", remedy=_AUDIT_ROLE)
@@ -491,14 +473,10 @@ def _audit_indices(indices: Mapping[str, Any], days: int) -> Finding:
     for name, facts in indices.items():
         settings = facts["settings"]
         if block := next((each for each in WRITE_BLOCKS if settings.get(each) == "true"), None):
-            return _audit_problem("its index refuses writes", f"{block} of {name} is true.", "Free disk space.")
+            return warning(AUDIT_SUBJECT, "its index refuses writes", f"{block} of {name} is true.", "Free disk space.")
         created = int(settings.get("index.creation_date") or 0)
         age = (time.time() * 1000 - created) / _DAY_MILLISECONDS
         if created and age > days + _SLACK_DAYS:
             kept = f"{name} is {age:.0f} days old, and BROKERAGE_AUDIT_DAYS is {days}."
-            return _audit_problem("it is not pruned", kept, "Run `brokerage audit prune` once a day.")
+            return warning(AUDIT_SUBJECT, "it is not pruned", kept, "Run `brokerage audit prune` once a day.")
     return Finding(subject=AUDIT_SUBJECT, detail=f"{len(indices)} indices, {days} days are kept")
-
-
-def _audit_problem(problem: str, detail: str, remedy: str) -> Finding:
-    return Finding(subject=AUDIT_SUBJECT, state=FindingState.WARNING, problem=problem, detail=detail, remedy=remedy)

@@ -16,7 +16,6 @@ import rich_click as click
 from rich.table import Table
 from rich.text import Text
 
-from brokerage.command_runs import ExitCode
 from brokerage.doctor.cluster_checks import (
     audit_finding,
     block_findings,
@@ -36,12 +35,12 @@ from brokerage.doctor.connection_checks import (
     user_findings,
 )
 from brokerage.help import epilog
-from brokerage.output import echo
-from brokerage.settings_types import SETTINGS_TYPES
+from brokerage.settings_types import SETTINGS_TYPES, unknown_variables
 from brokerage.tables import print_table
+from brokerage_feed.terminal import ExitCode, echo
 from cluster.connection import ConnectionSettings, connect
 from cluster.http.nodes import ReadingNode
-from cluster.settings import SettingError, load_settings, unknown_settings
+from cluster.settings import SettingError, load_settings
 from indexer.settings import IndexerSettings
 from mappings import RESOURCES
 from service.app import build_services
@@ -82,9 +81,9 @@ def doctor(*, as_json: bool) -> None:
         of_others, is_away = asyncio.run(_check_all(load_settings(ServiceSettings, os.environ)))
         findings += of_others
     if as_json:
-        echo(orjson.dumps([_as_json(finding) for finding in findings]).decode())
+        echo(orjson.dumps([_as_json(finding) for finding in findings]))
     else:
-        show_findings(findings)
+        _show_findings(findings)
     sys.exit(ExitCode.UNAVAILABLE if is_away else ExitCode(any(finding.is_fatal for finding in findings)))
 
 
@@ -185,11 +184,9 @@ def _known() -> set[str]:
 
 
 def _unknown_variables(environ: Mapping[str, str]) -> Iterator[Finding]:
-    for name, near in unknown_settings(environ, SETTINGS_TYPES).items():
-        remedy = f"Did you mean {near}?" if near else "`brokerage settings` lists all of them."
-        yield _settings_finding(
-            FindingState.WRONG, "unknown variable", f"{name} is not a setting: no command starts.", remedy
-        )
+    for name, hint in unknown_variables(environ).items():
+        detail = f"{name} is not a setting: no command starts."
+        yield _settings_finding(FindingState.WRONG, "unknown variable", detail, hint)
 
 
 def _conflicts(service: ServiceSettings) -> Iterator[Finding]:
@@ -232,7 +229,7 @@ _STYLES = {
 }
 
 
-def show_findings(findings: Iterable[Finding]) -> None:
+def _show_findings(findings: Iterable[Finding]) -> None:
     """Print all findings and a summary, in colors on a terminal."""
     findings = list(findings)
     table = Table(box=None, pad_edge=False, show_header=False)

@@ -29,7 +29,12 @@ _DAY_SECONDS = 86_400
 _EXPIRY_WARNING_DAYS = 21
 
 
-def is_loopback_only(connection: ConnectionSettings) -> bool:
+def warning(subject: str, problem: str, detail: str = "", remedy: str = "") -> Finding:
+    """Return a finding that needs attention, although the service can serve."""
+    return Finding(subject=subject, state=FindingState.WARNING, problem=problem, detail=detail, remedy=remedy)
+
+
+def _is_loopback_only(connection: ConnectionSettings) -> bool:
     """Whether every address is a loopback address, unreachable from other hosts."""
     return all(is_loopback(urlsplit(url).hostname or "") for url in connection.url)
 
@@ -43,9 +48,7 @@ async def tls_finding(connection: ConnectionSettings) -> Finding:
         ends = {url: await _expiry_of(urlsplit(url), trust) for url in connection.url}
     except OSError as error:
         detail = describe_tls_error(error, trust, "a node") or str(error) or type(error).__name__
-        return Finding(
-            subject=TLS_SUBJECT, state=FindingState.WARNING, problem="not every node can be verified", detail=detail
-        )
+        return warning(TLS_SUBJECT, "not every node can be verified", detail)
     return certificate_finding(ends, trust.source, time.time())
 
 
@@ -64,27 +67,25 @@ def certificate_finding(ends: dict[str, float], source: str, now: float) -> Find
     how = f"verified by {source}"
     if days >= _EXPIRY_WARNING_DAYS:
         return Finding(subject=TLS_SUBJECT, detail=f"{how}, {days} days left")
-    return Finding(
-        subject=TLS_SUBJECT,
-        state=FindingState.WARNING,
-        problem="a certificate expires soon",
-        detail=f"The one of {urlsplit(first).hostname} in {days} days; {how}.",
-        remedy="Renew it in Elasticsearch; once it has expired, connections fail.",
+    return warning(
+        TLS_SUBJECT,
+        "a certificate expires soon",
+        f"The one of {urlsplit(first).hostname} in {days} days; {how}.",
+        "Renew it in Elasticsearch; once it has expired, connections fail.",
     )
 
 
 def plain_finding(connection: ConnectionSettings) -> Finding:
     """Return the finding for connections without TLS."""
-    if is_loopback_only(connection):
+    if _is_loopback_only(connection):
         return Finding(subject=TLS_SUBJECT, detail="off: Elasticsearch is on this host")
     has_credentials = connection.authorization() or any(urlsplit(url).username for url in connection.url)
     exposed = "Credentials and" if has_credentials else "Key hashes and"
-    return Finding(
-        subject=TLS_SUBJECT,
-        state=FindingState.WARNING,
-        problem="off",
-        detail=f"{exposed} all data cross the network unencrypted.",
-        remedy="Use https:// in ELASTICSEARCH_URL and set BROKERAGE_ELASTICSEARCH_CA_CERTS to the CA certificate.",
+    return warning(
+        TLS_SUBJECT,
+        "off",
+        f"{exposed} all data cross the network unencrypted.",
+        "Use https:// in ELASTICSEARCH_URL and set BROKERAGE_ELASTICSEARCH_CA_CERTS to the CA certificate.",
     )
 
 
@@ -116,19 +117,14 @@ _EXCESSIVE = ("index", "delete", "delete_index")
 _ROLE = "Give it the role `brokerage_service` of docs/elasticsearch-rights.md"
 
 
-def read_indices(connection: ConnectionSettings) -> list[str]:
+def _read_indices(connection: ConnectionSettings) -> list[str]:
     """Return the aliases and indices that the service reads."""
     return [*map(connection.alias, RESOURCES), connection.keys_index, connection.control_index]
 
 
-def served_patterns(connection: ConnectionSettings) -> list[str]:
+def _served_patterns(connection: ConnectionSettings) -> list[str]:
     """Return patterns for the aliases through which the service reads indices of several shards."""
     return [served_pattern(connection.alias(resource)) for resource in RESOURCES]
-
-
-def usage_index(connection: ConnectionSettings) -> str:
-    """Return the only index that the service writes: when each key was last used."""
-    return connection.usage_index
 
 
 async def user_findings(client: AsyncElasticsearch, connection: ConnectionSettings) -> list[Finding]:
@@ -156,10 +152,10 @@ async def user_findings(client: AsyncElasticsearch, connection: ConnectionSettin
 def privileges_request(connection: ConnectionSettings) -> list[dict[str, Any]]:
     """Return the `index` part of the body of `_has_privileges`."""
     return [
-        {"names": read_indices(connection), "privileges": [*READ_PRIVILEGES, *_EXCESSIVE]},
+        {"names": _read_indices(connection), "privileges": [*READ_PRIVILEGES, *_EXCESSIVE]},
         {"names": [*map(connection.alias, RESOURCES)], "privileges": [*STATISTICS_PRIVILEGES]},
-        {"names": served_patterns(connection), "privileges": [*SERVED_PRIVILEGES]},
-        {"names": [usage_index(connection)], "privileges": [*WRITE_PRIVILEGES]},
+        {"names": _served_patterns(connection), "privileges": [*SERVED_PRIVILEGES]},
+        {"names": [connection.usage_index], "privileges": [*WRITE_PRIVILEGES]},
     ]
 
 
@@ -191,14 +187,13 @@ def _bad_credentials(connection: ConnectionSettings) -> Finding:
 
 
 def _without_security(connection: ConnectionSettings) -> Finding:
-    if is_loopback_only(connection):
+    if _is_loopback_only(connection):
         return Finding(subject=USER, detail="none needed: no security, but only reachable from this host")
-    return Finding(
-        subject=USER,
-        state=FindingState.WARNING,
-        problem="Elasticsearch has no security",
-        detail="Anyone who can connect to it can read and change everything.",
-        remedy="Set `xpack.security.enabled`, or restrict network access to it.",
+    return warning(
+        USER,
+        "Elasticsearch has no security",
+        "Anyone who can connect to it can read and change everything.",
+        "Set `xpack.security.enabled`, or restrict network access to it.",
     )
 
 
@@ -214,8 +209,8 @@ def privilege_findings(response: Mapping[str, Any], connection: ConnectionSettin
 
 def _missing_privileges(response: Mapping[str, Any], connection: ConnectionSettings) -> Iterator[Finding]:
     needed: dict[str, tuple[str, ...]] = {
-        **dict.fromkeys(read_indices(connection), READ_PRIVILEGES),
-        usage_index(connection): WRITE_PRIVILEGES,
+        **dict.fromkeys(_read_indices(connection), READ_PRIVILEGES),
+        connection.usage_index: WRITE_PRIVILEGES,
     }
     needed |= dict.fromkeys(map(connection.alias, RESOURCES), (*READ_PRIVILEGES, *STATISTICS_PRIVILEGES))
     lacking: dict[str, list[str]] = {
@@ -237,32 +232,26 @@ def _missing_privileges(response: Mapping[str, Any], connection: ConnectionSetti
 
 def _missing_shard_privileges(response: Mapping[str, Any], connection: ConnectionSettings) -> Iterator[Finding]:
     """Yield what is needed as soon as an index has several shards: by then it is too late."""
-    if lacking := [name for name in served_patterns(connection) if not response["index"][name]["read"]]:
-        yield Finding(
-            subject=PRIVILEGES,
-            state=FindingState.WARNING,
-            problem="some are missing for indices of several shards",
-            detail=f"`read` on {', '.join(lacking)}. Requests fail once BROKERAGE_SHARDS is above 1.",
-            remedy=f"{_ROLE}.",
+    if lacking := [name for name in _served_patterns(connection) if not response["index"][name]["read"]]:
+        yield warning(
+            PRIVILEGES,
+            "some are missing for indices of several shards",
+            f"`read` on {', '.join(lacking)}. Requests fail once BROKERAGE_SHARDS is above 1.",
+            f"{_ROLE}.",
         )
 
 
 def _excessive_privileges(response: Mapping[str, Any]) -> Iterator[Finding]:
+    remedy = f"{_ROLE} only, and use another user for the indexer."
     if response["cluster"]["all"]:
-        yield _too_many_privileges(
-            "it has all privileges", "An attacker who takes over the service controls the whole cluster."
-        )
+        problem, detail = "it has all privileges", "An attacker who takes over the service controls the whole cluster."
+        yield warning(PRIVILEGES, problem, detail, remedy)
         return
     changeable = sorted(
         name for name, has in response["index"].items() if any(has.get(right) for right in _EXCESSIVE if "read" in has)
     )
     if changeable:
-        yield _too_many_privileges("it can write indices that it only reads", f"{', '.join(changeable)}.")
-
-
-def _too_many_privileges(problem: str, detail: str) -> Finding:
-    remedy = f"{_ROLE} only, and use another user for the indexer."
-    return Finding(subject=PRIVILEGES, state=FindingState.WARNING, problem=problem, detail=detail, remedy=remedy)
+        yield warning(PRIVILEGES, "it can write indices that it only reads", f"{', '.join(changeable)}.", remedy)
 
 
 REDIS = "redis"
@@ -283,13 +272,12 @@ async def redis_finding(settings: ServiceSettings) -> Finding:
     await buckets.close()
     if error is None:
         return Finding(subject=REDIS, detail=f"works; connected and responded in {milliseconds:.1f} ms")
-    return Finding(
-        subject=REDIS,
-        state=FindingState.WARNING,
-        problem="does not work",
+    return warning(
+        REDIS,
+        "does not work",
         # Only the class: the text of some errors repeats the command.
-        detail=f"{type(error).__name__}. {_ALONE}",
-        remedy="Is BROKERAGE_REDIS_URL right, is Redis up, and may its user run EVAL, TIME, GET, SET and DEL?",
+        f"{type(error).__name__}. {_ALONE}",
+        "Is BROKERAGE_REDIS_URL right, is Redis up, and may its user run EVAL, TIME, GET, SET and DEL?",
     )
 
 
@@ -311,11 +299,10 @@ async def exports_finding(settings: ServiceSettings) -> Finding:
 
 
 def _unreadable_files(detail: str) -> Finding:
-    return Finding(
-        subject=_PUBLISHED_FILES,
-        state=FindingState.WARNING,
-        problem="cannot be read",
-        detail=detail,
-        remedy="Is BROKERAGE_EXPORTS right, may the service's user read it, and has `brokerage index publish` run? See "
+    return warning(
+        _PUBLISHED_FILES,
+        "cannot be read",
+        detail,
+        "Is BROKERAGE_EXPORTS right, may the service's user read it, and has `brokerage index publish` run? See "
         "docs/operating.md, Published files.",
     )

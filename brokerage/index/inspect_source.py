@@ -4,7 +4,6 @@
 """
 
 import os
-import sys
 from collections.abc import Iterable, Iterator
 from html import escape
 from pathlib import Path
@@ -14,21 +13,18 @@ import rich_click as click
 from rich.table import Table
 
 import indexer
-from brokerage.command_runs import exit_on_error, fail
 from brokerage.completion import files
 from brokerage.help import INDEX_EXITS, epilog
 from brokerage.index.runner import (
     JSON_OPTION,
     RESOURCE_CHOICE,
     RESOURCES_BY_NAME,
-    exit_on_indexer_error,
+    exit_on_failure,
     print_error_line,
 )
-from brokerage.output import echo
 from brokerage.tables import print_table
-from brokerage_feed.terminal import exit_on_signal
+from brokerage_feed.terminal import echo, exit_on_signal, fail
 from cluster.settings import load_settings
-from cluster.terminal import SafeConsole
 from indexer.drafting.columns import Confidence
 from indexer.drafting.map_draft import MapDraft, TableDraft, draft_map
 from indexer.inspection import FieldSummary, ResourceCheck, SourceCheck, check_source
@@ -57,16 +53,15 @@ def check(*, source: str, resource: str | None, html: Path | None, as_json: bool
     default = RESOURCES_BY_NAME[resource] if resource else None
     settings = load_settings(indexer.IndexerSettings, os.environ)
     with (
-        exit_on_error(),
-        exit_on_indexer_error(),
+        exit_on_failure(),
         exit_on_signal(),
         indexer.open_source(source, resource=default, max_record_bytes=settings.max_record_bytes) as opened,
     ):
         found = check_source(opened, settings)
     if html is not None:
-        _write_page(html, check_page(source, found))
+        _write_page(html, _check_page(source, found))
     if as_json:
-        echo(orjson.dumps(found).decode())
+        echo(orjson.dumps(found))
     else:
         _print_report(found)
     raise SystemExit(1 if found.bad else 0)
@@ -102,7 +97,7 @@ def check_report(check: SourceCheck) -> Iterator[Table | str]:
         if resource.faults:
             yield _faults(resource.faults)
         yield _fields(resource)
-        yield from identifier_sentences(resource)
+        yield from _identifier_sentences(resource)
 
 
 def headline(resource: ResourceCheck) -> str:
@@ -118,7 +113,7 @@ def headline(resource: ResourceCheck) -> str:
     return f"{resource.resource}: {resource.lines:,} lines{others}."
 
 
-def identifier_sentences(resource: ResourceCheck) -> Iterator[str]:
+def _identifier_sentences(resource: ResourceCheck) -> Iterator[str]:
     """Yield sentences about identifiers that several lines have, and references to records that do not exist."""
     merged = resource.merged
     if merged is not None and merged.identifiers:
@@ -151,13 +146,13 @@ def _fields(resource: ResourceCheck) -> Table:
     table = _console_table("Field", "Filled", "From", "To", "Values")
     filled = [one for one in resource.fields if one.filled]
     for one in filled:
-        table.add_row(one.name, resource.share_filled(one), *field_range(one))
+        table.add_row(one.name, resource.share_filled(one), *_field_range(one))
     if empty := [one.name for one in resource.fields if not one.filled]:
         table.caption, table.caption_justify = f"Empty: {', '.join(empty)}.", "left"
     return table
 
 
-def field_range(one: FieldSummary) -> tuple[str, str, str]:
+def _field_range(one: FieldSummary) -> tuple[str, str, str]:
     """Return the range of a field and its values if they are few."""
     repeated = one.values if one.values and len(one.values) < one.filled else {}
     values = ", ".join(f"{_short(value)} ({count:,})" for value, count in repeated.items())
@@ -185,7 +180,7 @@ td { vertical-align: top; }
 """
 
 
-def check_page(source: str, check: SourceCheck) -> str:
+def _check_page(source: str, check: SourceCheck) -> str:
     """Return the page of a report."""
     title = f"Check of {source}"
     body = [f"<h1>{escape(title)}</h1>", *map(_paragraph, _sentences(check))]
@@ -212,8 +207,8 @@ def _section(resource: ResourceCheck) -> Iterator[str]:
                 for kind in resource.faults
             ),
         )
-    yield from map(_paragraph, identifier_sentences(resource))
-    rows = ((one.name, resource.share_filled(one), *field_range(one)) for one in resource.fields)
+    yield from map(_paragraph, _identifier_sentences(resource))
+    rows = ((one.name, resource.share_filled(one), *_field_range(one)) for one in resource.fields)
     yield _html_table(("Field", "Filled", "From", "To", "Values"), rows)
 
 
@@ -225,10 +220,6 @@ def _html_table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     head = "".join(f"<th>{escape(column)}</th>" for column in columns)
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>\n" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>"
-
-
-_MAX_EXAMPLE_CHARACTERS = 40
-_PIPE_WIDTH = 1000
 
 
 @click.command(
@@ -251,7 +242,7 @@ def map_files(*, names: tuple[str, ...], company: str | None, resource: str | No
     folder = output.parent if output else Path()
     if output is not None and output.exists():
         fail(f"{output} exists already: name another file, or delete it.")
-    with exit_on_error(), exit_on_indexer_error(), exit_on_signal():
+    with exit_on_failure(), exit_on_signal():
         draft = draft_map(names, folder, company=company, resource=RESOURCES_BY_NAME[resource] if resource else None)
     _print_draft(draft)
     if output is None:
@@ -265,9 +256,8 @@ def map_files(*, names: tuple[str, ...], company: str | None, resource: str | No
 
 
 def _print_draft(draft: MapDraft) -> None:
-    console = SafeConsole(stderr=True, width=None if sys.stderr.isatty() else _PIPE_WIDTH, markup=False)
     for table in draft.tables:
-        console.print(_guess_table(table))
+        print_table(_guess_table(table), err=True)
     if draft.missing:
         print_error_line(f"Still to be set in the map: {', '.join(draft.missing)}.")
 
@@ -280,7 +270,7 @@ def _guess_table(table: TableDraft) -> Table:
         shown.add_column(heading, overflow="fold")
     for guess in table.guesses:
         confidence = guess.confidence if guess.is_declared else Confidence.LOW
-        example = guess.example[:_MAX_EXAMPLE_CHARACTERS]
+        example = guess.example[:_MAX_SHOWN_CHARACTERS]
         shown.add_row(
             guess.column, guess.field or "", confidence.value if guess.field else "", example, guess.draft.note
         )

@@ -8,7 +8,6 @@ from typing import NoReturn
 import rich_click as click
 
 import indexer
-from brokerage.command_runs import exit_on_error
 from brokerage.completion import files
 from brokerage.help import INDEX_EXITS, epilog
 from brokerage.index.publish import publishes_after_swap, run_publication
@@ -19,7 +18,7 @@ from brokerage.index.runner import (
     RESOURCE_CHOICE,
     RESOURCES_BY_NAME,
     coverage_request,
-    exit_on_indexer_error,
+    exit_on_failure,
     open_configured_source,
     print_error_line,
     run_on_cluster,
@@ -86,8 +85,7 @@ def reindex(  # noqa: PLR0913 - one parameter for each option
     default = RESOURCES_BY_NAME[resources[0]] if len(resources) == 1 else None
     covered = coverage_request(companies, is_all=all_companies)
     with (
-        exit_on_error(),
-        exit_on_indexer_error(),
+        exit_on_failure(),
         exit_on_signal(),
         open_configured_source(source, default) as opened,
     ):
@@ -133,8 +131,7 @@ def update(*, source: str, resource: str | None, companies: tuple[str, ...], dry
     default = RESOURCES_BY_NAME[resource] if resource else None
     covered = coverage_request(companies)
     with (
-        exit_on_error(),
-        exit_on_indexer_error(),
+        exit_on_failure(),
         exit_on_signal(),
         open_configured_source(source, default) as opened,
     ):

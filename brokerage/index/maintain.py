@@ -24,10 +24,11 @@ from brokerage.index.runner import (
     RESOURCES_BY_NAME,
     YES_OPTION,
     print_error_line,
+    print_note,
     run_on_cluster,
 )
-from brokerage.output import echo
 from brokerage.tables import print_table
+from brokerage_feed.terminal import echo
 from cluster.index_state import IndexWear, wear_sentence
 from indexer import ResourceStatus
 from indexer.control import ReplicationStatus
@@ -40,10 +41,10 @@ def status(*, as_json: bool) -> None:
     """Show generations, record counts, sizes, wear, mappings, the last run and unfinished builds of each resource."""
     states = run_on_cluster(indexer.status)
     if as_json:
-        echo(orjson.dumps([asdict(state) for state in states], default=_plain).decode())
+        echo(orjson.dumps([asdict(state) for state in states], default=_plain))
         return
     replications = {source.name: source for state in states for source in state.sources}
-    for table in (*status_tables(states), *replication_table(replications.values())):
+    for table in (*_status_tables(states), *_replication_table(replications.values())):
         print_table(table)
         echo()
     for note in status_notes(states):
@@ -58,7 +59,7 @@ _SERVED = ("Resource", "Live", "Kept", "Records", "Deleted", "Shards", "Size", "
 _LAST_RUN = ("Resource", "Watermark, UTC", "Last run", "At, UTC", "Behind", "Read", "Bad")
 
 
-def status_tables(states: Iterable[ResourceStatus]) -> tuple[Table, Table]:
+def _status_tables(states: Iterable[ResourceStatus]) -> tuple[Table, Table]:
     """Return a table of live generations and one of last runs, each with a row per resource."""
     served, last_runs = _table(_SERVED), _table(_LAST_RUN)
     for state in states:
@@ -146,7 +147,7 @@ def _short_time(milliseconds: int) -> str:
 _REPLICATION_COLUMNS = ("Company", "Followed by", "At, UTC", "Behind", "Keys checked", "Records", "Due")
 
 
-def replication_table(replications: Collection[ReplicationStatus]) -> Iterator[Table]:
+def _replication_table(replications: Collection[ReplicationStatus]) -> Iterator[Table]:
     """Yield a table with a row for each replicated source, or nothing if there is none."""
     if not replications:
         return
@@ -165,12 +166,11 @@ def replication_table(replications: Collection[ReplicationStatus]) -> Iterator[T
 
 
 def _replication_row(status: ReplicationStatus) -> tuple[str, ...]:
-    at = dt.datetime.fromtimestamp(status.at // 1000, dt.UTC).strftime("%m-%d %H:%M")
     return (
         status.source,
         status.company,
         status.followed_by,
-        at,
+        _short_time(status.at),
         _lag(status),
         "" if status.keys_checked is None else _age(status.keys_checked),
         f"{sum(status.records.values()):,}",
@@ -209,7 +209,9 @@ def compact(*, resources: tuple[str, ...], as_json: bool) -> None:
     """
     chosen = [RESOURCES_BY_NAME[name] for name in resources or RESOURCES_BY_NAME]
     display = _CompactionDisplay(as_json=as_json)
-    work = partial(indexer.compact, resources=chosen, on_progress=display.show, on_wait=display.note)
+    work = partial(
+        indexer.compact, resources=chosen, on_progress=display.show, on_wait=partial(print_note, as_json=as_json)
+    )
     display.finish(run_on_cluster(work, stopped=_STOPPED))
 
 
@@ -228,24 +230,17 @@ class _CompactionDisplay:
             return
         self._written, self._index = now, progress.index
         if self._as_json:
-            echo(orjson.dumps({"event": "progress", **asdict(progress)}).decode())
+            echo(orjson.dumps({"event": "progress", **asdict(progress)}))
         else:
             wear = progress.wear
             counts = f"{wear.worn_shards} of {wear.shards} shards left"
             echo(f"{progress.resource}: merging {progress.index} for {progress.seconds:,.0f} s, {counts}.")
 
-    def note(self, sentence: str) -> None:
-        """Write what the command waits for."""
-        if self._as_json:
-            echo(orjson.dumps({"event": "note", "note": sentence}).decode())
-        else:
-            print_error_line(sentence)
-
     def finish(self, done: Sequence[indexer.Compaction]) -> None:
         """Write what became of each resource."""
         if self._as_json:
             resources = {each.resource: asdict(each) for each in done}
-            echo(orjson.dumps({"event": "summary", "exit_code": 0, "resources": resources}).decode())
+            echo(orjson.dumps({"event": "summary", "exit_code": 0, "resources": resources}))
         else:
             echo("\n".join(f"{each.resource}: {_outcome(each)}" for each in done))
 
@@ -291,7 +286,7 @@ def repair_clock(*, resources: tuple[str, ...], as_json: bool) -> None:
     """
     repairs = run_on_cluster(partial(_repair_all, resources=resources or tuple(RESOURCES_BY_NAME)))
     if as_json:
-        echo(orjson.dumps({name: repair and asdict(repair) for name, repair in repairs.items()}).decode())
+        echo(orjson.dumps({name: repair and asdict(repair) for name, repair in repairs.items()}))
     else:
         echo("\n".join(_repair_line(name, repair) for name, repair in repairs.items()))
 
@@ -388,4 +383,4 @@ def _confirm(sentence: str, *, yes: bool) -> None:
 
 
 def _print_result(as_json: bool, value: dict[str, object], sentence: str) -> None:  # noqa: FBT001 - passed on as is
-    echo(orjson.dumps(value).decode() if as_json else sentence)
+    echo(orjson.dumps(value) if as_json else sentence)

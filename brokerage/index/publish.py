@@ -1,7 +1,5 @@
 """`brokerage index publish`: write files of whole companies, for consumers who copy everything."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import time
@@ -13,12 +11,11 @@ from typing import Any
 import orjson
 import rich_click as click
 
-from brokerage.command_runs import ExitCode, exit_on_error, fail
+from brokerage.command_runs import exit_on_error
 from brokerage.help import epilog
-from brokerage.index.runner import JSON_OPTION, print_error_line
-from brokerage.output import echo
+from brokerage.index.runner import JSON_OPTION, print_note
 from brokerage_feed.tables import Spelling
-from brokerage_feed.terminal import cancel_on_signal, exit_on_signal
+from brokerage_feed.terminal import ExitCode, cancel_on_signal, echo, exit_on_signal, fail
 from cluster.connection import ConnectionSettings
 from cluster.settings import load_settings
 from indexer import IndexerSettings
@@ -36,6 +33,41 @@ _WITHOUT_PARQUET = (
     "or set BROKERAGE_EXPORTS_PARQUET=none."
 )
 _STOPPED = "Stopped: what is complete is published, and the same command resumes."
+
+
+class _Display:
+    """Writes JSON lines, or lines of text: one at the end of each publication, and every five seconds within."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._written = time.monotonic()
+
+    def show(self, progress: PublishProgress) -> None:
+        """Write how far a publication is, if it is complete or the interval has passed."""
+        now = time.monotonic()
+        if not progress.is_complete and now - self._written < _INTERVAL_SECONDS:
+            return
+        self._written = now
+        if self._as_json:
+            echo(orjson.dumps({"event": "progress", **progress._asdict()}))
+        elif progress.is_complete:
+            echo(f"{progress.company}: {progress.resource} published, {_records(progress.records)}.")
+        else:
+            echo(f"{progress.company}: {progress.resource}, {progress.records:,} of {_records(progress.total)}.")
+
+    def note(self, sentence: str) -> None:
+        """Write what the operator should know."""
+        print_note(sentence, as_json=self._as_json)
+
+    def finish(self, published: Sequence[Manifest]) -> None:
+        """Write the totals."""
+        files = [file for manifest in published for file in manifest.files]
+        records, size = sum(manifest.records for manifest in published), sum(file.bytes for file in files)
+        totals = {"publications": len(published), "files": len(files), "records": records, "bytes": size}
+        if self._as_json:
+            echo(orjson.dumps({"event": "summary", "exit_code": 0, **totals}))
+        else:
+            echo(f"Published {_records(records)} in {len(files):,} files, {size / 1e6:,.1f} MB.")
 
 
 class _Target(click.Path):
@@ -92,11 +124,11 @@ def run_publication(target: str | None, companies: tuple[str, ...], *, as_json: 
     with exit_on_error(), _exit_on_publish_error(), exit_on_signal(_STOPPED):
         settings = load_settings(ServiceSettings, os.environ)
         connection = load_settings(ConnectionSettings, os.environ)
-        place = target or require_place(settings)
+        place = target or _require_place(settings)
         display.finish(asyncio.run(_run(connection, settings, place, companies, display)))
 
 
-def require_place(settings: ServiceSettings) -> str:
+def _require_place(settings: ServiceSettings) -> str:
     """Return the configured folder or object store; raise UsageError if there is none."""
     if not settings.exports:
         raise click.UsageError("Specify TARGET or set BROKERAGE_EXPORTS: there is nothing to publish to.")
@@ -107,7 +139,7 @@ def publishes_after_swap() -> bool:
     """Whether a rebuild is to be followed by a publication; raise UsageError or SettingError if it could not be."""
     if not load_settings(IndexerSettings, os.environ).publishes_after_swap:
         return False
-    require_place(load_settings(ServiceSettings, os.environ))
+    _require_place(load_settings(ServiceSettings, os.environ))
     return True
 
 
@@ -146,44 +178,6 @@ def _exit_on_publish_error() -> Iterator[None]:
         fail(str(error), ExitCode.UNAVAILABLE)
     except PublishError as error:
         fail(str(error))
-
-
-class _Display:
-    """Writes JSON lines, or lines of text: one at the end of each publication, and every five seconds within."""
-
-    def __init__(self, *, as_json: bool) -> None:
-        self._as_json = as_json
-        self._written = time.monotonic()
-
-    def show(self, progress: PublishProgress) -> None:
-        """Write how far a publication is, if it is complete or the interval has passed."""
-        now = time.monotonic()
-        if not progress.is_complete and now - self._written < _INTERVAL_SECONDS:
-            return
-        self._written = now
-        if self._as_json:
-            echo(orjson.dumps({"event": "progress", **progress._asdict()}).decode())
-        elif progress.is_complete:
-            echo(f"{progress.company}: {progress.resource} published, {_records(progress.records)}.")
-        else:
-            echo(f"{progress.company}: {progress.resource}, {progress.records:,} of {_records(progress.total)}.")
-
-    def note(self, sentence: str) -> None:
-        """Write what the operator should know."""
-        if self._as_json:
-            echo(orjson.dumps({"event": "note", "note": sentence}).decode())
-        else:
-            print_error_line(sentence)
-
-    def finish(self, published: Sequence[Manifest]) -> None:
-        """Write the totals."""
-        files = [file for manifest in published for file in manifest.files]
-        records, size = sum(manifest.records for manifest in published), sum(file.bytes for file in files)
-        totals = {"publications": len(published), "files": len(files), "records": records, "bytes": size}
-        if self._as_json:
-            echo(orjson.dumps({"event": "summary", "exit_code": 0, **totals}).decode())
-        else:
-            echo(f"Published {_records(records)} in {len(files):,} files, {size / 1e6:,.1f} MB.")
 
 
 def _records(count: int) -> str:

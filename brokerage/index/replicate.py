@@ -14,12 +14,10 @@ from typing import NoReturn
 import rich_click as click
 
 import indexer
-from brokerage.command_runs import exit_on_error
 from brokerage.completion import files
 from brokerage.help import INDEX_EXITS, epilog
-from brokerage.index.runner import JSON_OPTION, exit_on_indexer_error, run_on_cluster
-from brokerage.output import echo
-from brokerage_feed.terminal import exit_on_signal
+from brokerage.index.runner import JSON_OPTION, exit_on_failure, run_on_cluster
+from brokerage_feed.terminal import echo, exit_on_signal
 from cluster.settings import load_settings
 from indexer.errors import SourceError
 from indexer.reporting.displays import Display, failure_lines, progress_display
@@ -92,10 +90,10 @@ def replicate(  # noqa: PLR0913 - options
     BROKERAGE_RESO_CLIENT_ID and BROKERAGE_RESO_CLIENT_SECRET.
     """
     if probe:
-        probe_and_exit(url, map_file, profile or "", system)
+        _probe_and_exit(url, map_file, profile or "", system)
     if company is None:
         raise click.UsageError("Missing option '--company'.")
-    with exit_on_error(), exit_on_indexer_error(), exit_on_signal():
+    with exit_on_failure(), exit_on_signal():
         settings = load_settings(ResoSettings, os.environ)
         source = read_map(map_file, profile or "", system)
         plan = ReplicationPlan(
@@ -139,9 +137,9 @@ async def _replicate(
             await asyncio.sleep(settings.poll_seconds)
 
 
-def probe_and_exit(url: str, map_file: Path | None, profile: str, system: str) -> NoReturn:
+def _probe_and_exit(url: str, map_file: Path | None, profile: str, system: str) -> NoReturn:
     """Print what a source is like, and write the map, to standard output without a file; never overwrite one."""
-    with exit_on_error(), exit_on_indexer_error():
+    with exit_on_failure():
         if map_file is not None and map_file.exists():
             raise SourceError(f"{map_file} exists: give --map a new file.")
         settings = load_settings(ResoSettings, os.environ)

@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
+import orjson
 import rich_click as click
 
 import indexer
-from brokerage.command_runs import ExitCode, exit_on_error, fail
-from brokerage.output import echo
-from brokerage_feed.terminal import cancel_on_signal, exit_on_signal
+from brokerage.command_runs import exit_on_error
+from brokerage_feed.terminal import ExitCode, cancel_on_signal, echo, exit_on_signal, fail
 from cluster.connection import ConnectionSettings, connect
 from cluster.settings import load_settings
 from indexer.documents.companies import CoverageRequest
@@ -56,6 +56,14 @@ def print_error_line(sentence: str) -> None:
     echo(sentence, err=True)
 
 
+def print_note(sentence: str, *, as_json: bool) -> None:
+    """Print what the operator should know: as an event among JSON lines, else on standard error."""
+    if as_json:
+        echo(orjson.dumps({"event": "note", "note": sentence}))
+    else:
+        print_error_line(sentence)
+
+
 def run_on_cluster(work: Work[Result], *, stopped: str = "Stopped.") -> Result:
     """Run `work` on the configured cluster; on failure, exit with one sentence and the exit code.
 
@@ -70,7 +78,7 @@ def run_on_cluster(work: Work[Result], *, stopped: str = "Stopped.") -> Result:
             async with connect(connection, connections=connections, timeout=_TIMEOUT_SECONDS) as client:
                 return await work(indexer.IndexerContext(client, connection, settings))
 
-    with exit_on_error(), exit_on_indexer_error(), exit_on_signal(stopped):
+    with exit_on_failure(), exit_on_signal(stopped):
         return asyncio.run(run())
 
 
@@ -88,9 +96,10 @@ def open_configured_source(name: str, resource: Resource | None) -> Iterator[ind
 
 
 @contextmanager
-def exit_on_indexer_error() -> Iterator[None]:
-    """Turn errors of the indexer into one sentence and their exit code."""
-    try:
-        yield
-    except indexer.IndexerError as error:
-        fail(str(error), ExitCode(error.exit_code))
+def exit_on_failure() -> Iterator[None]:
+    """Turn errors of settings, of the cluster and of the indexer into one sentence and their exit code."""
+    with exit_on_error():
+        try:
+            yield
+        except indexer.IndexerError as error:
+            fail(str(error), ExitCode(error.exit_code))

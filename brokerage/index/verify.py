@@ -7,7 +7,6 @@ import orjson
 import rich_click as click
 from click.shell_completion import CompletionItem
 
-from brokerage.command_runs import exit_on_error
 from brokerage.completion import files
 from brokerage.help import INDEX_EXITS, epilog
 from brokerage.index.runner import (
@@ -16,11 +15,11 @@ from brokerage.index.runner import (
     RESOURCE_CHOICE,
     RESOURCES_BY_NAME,
     coverage_request,
-    exit_on_indexer_error,
+    exit_on_failure,
     open_configured_source,
     run_on_cluster,
 )
-from brokerage.output import echo
+from brokerage_feed.terminal import echo
 from indexer.clock import version_time
 from indexer.documents.companies import BY_SOURCE, CoverageRequest
 from indexer.verify.verification import (
@@ -82,7 +81,7 @@ def verify(  # noqa: PLR0913 - what is compared with what, and how it is printed
     code = int(not all(result.is_equal for result in results))
     if as_json:
         by_name = {result.resource: _plain(result) for result in results}
-        echo(orjson.dumps({"exit_code": code, "resources": by_name}).decode())
+        echo(orjson.dumps({"exit_code": code, "resources": by_name}))
     else:
         echo("\n".join(line for result in results for line in _lines(result)))
     raise SystemExit(code)
@@ -104,7 +103,7 @@ def _compare(
             partial(verify_against_generation, resources=resources, generation=generation, is_full=is_full)
         )
     default = resources[0] if len(resources) == 1 else None
-    with exit_on_error(), exit_on_indexer_error(), open_configured_source(source, default) as opened:
+    with exit_on_failure(), open_configured_source(source, default) as opened:
         work = partial(verify_against_source, source=opened, resources=resources, covered=covered, is_full=is_full)
         return run_on_cluster(work)
 

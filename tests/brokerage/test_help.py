@@ -11,8 +11,8 @@ import orjson
 import pytest
 import rich_click as click
 
-from brokerage.command_runs import ExitCode
 from brokerage.settings_types import SETTINGS_TYPES
+from brokerage_feed.terminal import ExitCode
 from tests.brokerage.command_tree import COMMANDS, examples, parse_command_line
 from tests.brokerage.conftest import COMMAND, run
 from tests.terminal import read_to_end

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rich.table import Table
 
 import brokerage_feed.errors
-from brokerage.output import echo
+from brokerage_feed.terminal import echo
 from cluster.terminal import SafeConsole, printable
 from service.telemetry.logs import ConsoleLogFormatter, JsonLogFormatter
 
@@ -21,8 +21,8 @@ ROOT = Path(__file__).parents[2]
 HOSTILE = "a\x1b]0;title\x07\x1b[2J\x9b31m\rb\u202etxt.exe\u2028\x00\x7f"
 UNSAFE = "".join(character for character in HOSTILE if not character.isprintable())
 # Of commands that print texts of others, all but shell code of our own.
-_PRINTERS = {"consumer/brokerage_feed/output.py", "brokerage/completion.py"}
-_CONSOLES = {"cluster/safe_console.py", "consumer/brokerage_feed/pull_progress.py"}
+_PRINTERS = {"consumer/brokerage_feed/terminal.py", "brokerage/completion.py"}
+_CONSOLES = {"cluster/terminal.py", "consumer/brokerage_feed/pull_progress.py"}
 
 
 def _is_safe(text: str) -> bool:
@@ -69,7 +69,7 @@ def test_echo_shows_them(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_no_command_prints_past_them() -> None:
-    """All printing goes through `brokerage.output` and `SafeConsole`."""
+    """All printing goes through `echo` and `SafeConsole`."""
     calls = {
         (path.relative_to(ROOT).as_posix(), ast.unparse(node.func))
         for package in ("brokerage", "cluster", "consumer", "indexer", "service")

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from brokerage.command import main
-from brokerage.command_runs import ExitCode
+from brokerage_feed.terminal import ExitCode
 from cluster.zstd import zstd
 from service.exports.publications import Manifest, decode_manifest
 from service.publishing.store_target import TargetStore

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from brokerage.command_runs import ExitCode
+from brokerage_feed.terminal import ExitCode
 from tests.image.conftest import LISTINGS
 from tests.image.manifest_flags import pod_flags
 from tests.image.podman import PodmanFailed

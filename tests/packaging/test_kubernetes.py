@@ -10,8 +10,8 @@ import pytest
 import rich_click as click
 
 from brokerage.command import main
-from brokerage.command_runs import ExitCode
 from brokerage.settings_types import SETTINGS_TYPES, reject_unknown_settings
+from brokerage_feed.terminal import ExitCode
 from cluster.connection import ConnectionSettings
 from cluster.settings import load_settings as read_settings
 from service.app import create_app
