@@ -14,7 +14,7 @@ SBOM := $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-rep
 SHARDED := tests/indexer/faults tests/indexer/indices/test_alias_swaps.py tests/indexer/rebuild/test_swaps_together.py \
 	tests/indexer/updates tests/indexer/changes
 
-.PHONY: help install develop demo test lint unit redis promtool chromium podman image image-suite soak reso chaos chaos-machine chaos-shards chaos-soak disasters siege fuzz openapi screenshots bench bench-quick bench-load guard wheels newcomer lock sbom clean
+.PHONY: help install develop demo test lint unit redis promtool chromium podman image image-suite soak reso chaos chaos-machine chaos-shards chaos-soak disasters siege fuzz openapi screenshots bench bench-quick bench-load guard wheels lock sbom clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -107,19 +107,16 @@ bench: develop  ## Measure the service on 1,000,000 listings; updates docs/perfo
 bench-quick: develop  ## Benchmark on 30,000 listings in a few minutes; writes build/bench-quick.
 	@$(BIN)/python -m bench --quick --docs build/bench-quick $(BENCH)
 
-bench-load: develop  ## Compare the indexer with prepared bulk bodies; prints ratios. LOAD="--listings 1000000".
+bench-load: develop  ## Compare the indexer with prepared bulk bodies, or with LOAD="--before CHECKOUT"; prints ratios.
 	@$(BIN)/python -m bench.load $(LOAD)
 
-guard: develop  ## Compare the processor time of pages and shows with that of BASE, by default main, in its own environment; fails above 1.1.
+guard: develop  ## Compare processor time and memory of the service with those of BASE, by default main, in its own environment; fails above 1.1.
 	@rm -rf build/base && mkdir -p build/base && git archive $(or $(BASE),main) | tar --extract --directory build/base
 	@$(MAKE) --silent --directory build/base install
 	@$(BIN)/python -m bench.paired --before build/base --limit 1.1 --rounds 15 --requests 60
 
 wheels: develop  ## Build the wheels of the server and of the client in build/wheels.
 	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheels . ./consumer
-
-newcomer:  ## Clone, install and start the demo with an empty home folder, with a stopwatch; renews README.md and docs/performance.md.
-	@$(PYTHON) -m bench.newcomer --write
 
 lock: develop  ## Update the pinned versions of all packages.
 	$(COMPILE) --group build --extra object-store --extra redis pyproject.toml -o locks/production.txt

@@ -5,22 +5,29 @@ documentation, and the tables of `performance.md`.
 """
 
 import argparse
+import datetime as dt
 import os
+import platform
 import secrets
 import signal
+from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 
 import uvloop
 
 from bench import results
-from bench.loading import unload
-from bench.options import FULL, QUICK, SMALLEST, Options, node
-from bench.progress import Progress
-from bench.report import ReportError, report
-from bench.run import measure
-from bench.tables import figure_table
+from bench.client import Pool
+from bench.measure import FULL, QUICK, SMALLEST, Meter, Progress, reason, watched_by
+from bench.questions import GROUPS, ROOT, SERVICE
+from bench.report import ReportError, figure_table, report
+from bench.results import Environment
+from bench.stage import Node, Options, companies, identifiers, load, node, staged
+from bench.walks import Company, ServiceWay, walk_all
 from cluster.connection import ConnectionSettings
-from embedded import EmbeddedNodeError
+from embedded import VERSION, EmbeddedNodeError
+
+_PACKAGES = ("aiohttp", "elasticsearch", "uvloop", "orjson")
 
 
 def main() -> None:
@@ -31,7 +38,8 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if not given.report_only:
-            _measure(options)
+            with node(options) as running:
+                uvloop.run(measure(options, running, Progress()))
         found = results.read(options.results)
         report(found, options.docs)
     except (EmbeddedNodeError, ReportError) as error:
@@ -40,15 +48,6 @@ def main() -> None:
         raise SystemExit(f"Stopped: what was measured so far is in {options.results}.") from None
     print(figure_table(found))
     print(options.docs / "performance.md")
-
-
-def _measure(options: Options) -> None:
-    with node(options) as running:
-        try:
-            uvloop.run(measure(options, running, Progress()))
-        finally:
-            if options.url is not None:
-                uvloop.run(unload(ConnectionSettings(url=(running.url,), prefix=options.prefix)))
 
 
 def _arguments() -> argparse.Namespace:
@@ -82,6 +81,62 @@ def _options(given: argparse.Namespace) -> Options:
         prefix=given.prefix or ("bench-" if url is None else f"bench{secrets.token_hex(4)}-"),
         only=frozenset(given.only),
         **pages,
+    )
+
+
+async def measure(options: Options, node: Node, progress: Progress) -> None:
+    """Load what is missing and measure stage after stage; a stage that fails is reported, and the others follow.
+
+    The results are written after each stage, so that a later failure loses nothing.
+    """
+    connection = ConnectionSettings(url=(node.url,), prefix=options.prefix)
+    keys = await load(connection, options.listings, progress)
+    walked = await companies(connection)
+    found = results.begun(options.results if options.only else None, _environment(options, node, walked))
+    pool = Pool()
+    try:
+        async with staged(options, node, keys.company, await identifiers(connection)) as stage:
+            meter = Meter(pool, options.size, stage.processes, found, progress)
+            stages = {name: partial(meter.group, name, stage.templates) for name in GROUPS}
+            way = ServiceWay(stage.templates.servers[SERVICE], f"{ROOT}/listings", keys.everything, options.large_page)
+            stages["walks"] = partial(_walks, options.size.walks, meter, way, walked)
+            for name, run in stages.items():
+                if options.only and name not in options.only:
+                    continue
+                progress.report(f"measuring {name}")
+                found.forget(name)
+                try:
+                    await run()
+                except Exception as error:
+                    found.absent[name] = reason(error)
+                    progress.report(f"{name} failed: {error!r}")
+                results.write(found, options.results)
+    finally:
+        pool.close()
+
+
+async def _walks(rounds: int, meter: Meter, way: ServiceWay, walked: list[Company]) -> None:
+    """Walk all companies, page after page."""
+    for number in range(rounds):
+        meter.results.walks.append(await walk_all(meter.pool, way, walked, watched_by(SERVICE, meter.processes)))
+        meter.progress.report(f"walks: {number + 1} of {rounds}", seldom=True)
+
+
+def _environment(options: Options, node: Node, loaded: list[Company]) -> Environment:
+    """Return where and on what is measured."""
+    described = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    processors = [line.partition(":")[2].strip() for line in described if line.startswith("model name")]
+    packages = {name: version(name) for name in _PACKAGES}
+    return Environment(
+        date=dt.datetime.now(dt.UTC).date().isoformat(),
+        cores=len(os.sched_getaffinity(0)),
+        processor=processors[0] if processors else "unknown",
+        versions={"Python": platform.python_version(), "Elasticsearch": VERSION, **packages},
+        listings=options.listings,
+        companies={each.key: each.listings for each in loaded},
+        page=options.page,
+        large_page=options.large_page,
+        heap_mb=node.heap_mb,
     )
 
 

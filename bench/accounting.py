@@ -29,6 +29,12 @@ def processor_seconds(roots: Mapping[str, int]) -> dict[str, float]:
     return {name: sum(each.seconds for each in _descendants(everyone, root)) for name, root in roots.items()}
 
 
+def exact_seconds(pid: int) -> float:
+    """Return the processor seconds of one process, counted in nanoseconds, without its children."""
+    threads = (_PROC / str(pid) / "task").glob("*/schedstat")
+    return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
+
+
 def _everyone() -> list[Process]:
     names = [path.name for path in _PROC.iterdir() if path.name.isdigit()]
     return [found for name in names if (found := _process(name)) is not None]

@@ -1,167 +1,180 @@
-"""How fast the indexer loads, compared with ready-made bulk bodies: `python -m bench.load [--listings N] [--rounds N]`.
+"""What the indexer takes: `python -m bench.load [--before CHECKOUT] [--listings N] [--rounds N]`.
 
-Each round measures three arms on the same node with the same index settings: the indexer's bulk bodies, prepared in a
-file (raw); `brokerage index reindex` into nothing (first build); and the same again over the live index, with every
-record looked up (rebuild). The rate is records per second from the first line until the last acknowledgement, without
-merging. Prints medians, their ratios to raw, and the indexer's peak memory.
+Runs the commands of a checkout and of this one in turn on one node, each with indices of its own: a load into nothing,
+a verification, updates of a twentieth of the listings and of one, and a rebuild in which that twentieth is new. Prints
+seconds and processor seconds of the whole commands, and their peak memory; ratios are medians of the ratios of each
+round. Without `--before`, load and rebuild are compared with the same documents as ready-made bulk bodies, sent to an
+index with the same settings, as many at once. Segments are not merged.
 """
-
-from __future__ import annotations
 
 import argparse
 import asyncio
-import statistics
-import struct
-import subprocess
+import datetime as dt
+import os
+import random
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections import defaultdict
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, BinaryIO
 
 import orjson
 import uvloop
 from elasticsearch import AsyncElasticsearch
+from elasticsearch.helpers import async_scan
 
-from bench.commands import MeasuredCommand
+from bench.programs import MeasuredCommand, Used, Version, version
+from bench.results import compared
+from bench.stage import unload
 from cluster.connection import ConnectionSettings, connect
 from embedded import EmbeddedCluster, NodeOptions
 from indexer import IndexerSettings
-from indexer.bulk import BULK_HEADERS
-from indexer.documents import companies
-from indexer.documents.line_parser import ChunkReader, LineParser
-from indexer.source.opener import FolderSource
-from mappings import COMPANY, LISTING
+from mappings import COMPANY, LISTING, RESOURCES
 from mappings.indices import index_body
 from sample import write_source
 
-_TIMEOUT_SECONDS = 600.0
-_FILTER = {"filter_path": "errors"}
-# The number of documents, and the bytes of the body that follows.
-_BODY_HEAD = struct.Struct("<II")
+_CHANGED = 20  # one in so many listings changes
+_SETTINGS = {"BROKERAGE_MERGE_AFTER_BUILD": "false", "BROKERAGE_KEPT_GENERATIONS": "1"}
+_LOAD, _REBUILD = "load", "rebuild"
+_LISTINGS = "listings.ndjson"
+_RAW = "raw-v0001"
+# Where documents lie in a file, and how many bytes each has.
+Places = list[tuple[int, int]]
 
 
-@dataclass
-class Arm:
-    """One way to load, with the records per second and the memory of each round."""
-
-    name: str
-    rates: list[float] = field(default_factory=list)
-    megabytes: list[float] = field(default_factory=list)
-
-    def line(self, base: Arm) -> str:
-        """Return the median rate, the range, the ratio to another arm, and the largest memory."""
-        median, ratio = statistics.median(self.rates), statistics.median(self.rates) / statistics.median(base.rates)
-        spread = f"({min(self.rates):,.0f} to {max(self.rates):,.0f})"
-        memory = f"  {max(self.megabytes):,.0f} MB" if self.megabytes else ""
-        return f"{self.name:12} {median:8,.0f} per second {spread:20} x {ratio:.3f}{memory}"
-
-
-def _write_bodies(source: Path, target: Path) -> None:
-    """Write the bodies of a folder's listings."""
-    opened = FolderSource(source)
-    with target.open("wb") as file, opened.open(LISTING) as reading:
-        chunks = ChunkReader(LineParser(LISTING, companies.companies_from_source(opened)), reading, IndexerSettings())
-        while (chunk := chunks.read()) is not None:
-            parts: list[bytes] = []
-            for document in chunk.drafts:
-                head = b'{"index":{"_id":%b,"version":%d,"version_type":"external"}}\n'
-                parts += (head % (orjson.dumps(document.id), document.version), document.stamped_source(1, 1), b"\n")
-            body = b"".join(parts)
-            file.write(_BODY_HEAD.pack(len(chunk.drafts), len(body)) + body)
-
-
-def _written(target: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield the number of documents and the bytes of each body."""
-    with target.open("rb") as file:
-        while head := file.read(_BODY_HEAD.size):
-            documents, size = _BODY_HEAD.unpack(head)
-            yield documents, file.read(size)
+def _write_sources(folder: Path, listings: int) -> dict[str, tuple[str, ...]]:
+    """Write the sources, of companies and listings; return the arguments of each step."""
+    first, second, many, one = (folder / name for name in ("first", "second", "many", "one"))
+    write_source(first, listings)
+    for resource in RESOURCES:
+        if resource not in {COMPANY, LISTING}:
+            (first / f"{resource.alias}.ndjson").unlink()
+    for each in (second, many, one):
+        each.mkdir()
+    (second / "companies.ndjson").write_bytes((first / "companies.ndjson").read_bytes())
+    with (
+        (first / _LISTINGS).open("rb") as lines,
+        (second / _LISTINGS).open("wb") as everything,
+        (many / _LISTINGS).open("wb") as changes,
+        (one / _LISTINGS).open("wb") as change,
+    ):
+        for at, line in enumerate(lines):
+            new = line if at % _CHANGED else _changed(line)
+            everything.write(new)
+            if new != line:
+                (changes if at else change).write(new)
+    return {
+        _LOAD: ("reindex", str(first)),
+        "verify": ("verify", str(first)),
+        f"update of 1 in {_CHANGED}": ("update", str(many)),
+        "update of one": ("update", str(one)),
+        _REBUILD: ("reindex", str(second)),
+    }
 
 
-async def _raw(client: AsyncElasticsearch, bodies: Path, arm: Arm) -> None:
-    """Send the bodies as they are, as many at once as the indexer does."""
-    await client.indices.delete(index="raw-v0001", ignore_unavailable=True)
+def _changed(line: bytes) -> bytes:
+    envelope = orjson.loads(line)
+    envelope["updated_at"] = dt.datetime.now(dt.UTC).isoformat()
+    envelope["record"]["ListPrice"] = 1_000
+    return orjson.dumps(envelope) + b"\n"
+
+
+def _run(url: str, ran: Version, prefix: str, arguments: tuple[str, ...]) -> Used:
+    environment = {"ELASTICSEARCH_URL": url, "BROKERAGE_INDEX_PREFIX": prefix, **_SETTINGS}
+    return MeasuredCommand("index", *arguments, environment=environment, ran=ran).wait()
+
+
+async def _compare_versions(url: str, steps: dict[str, tuple[str, ...]], before: Path, rounds: int) -> None:
+    versions = {"before-": version(before), "after-": version(Path.cwd())}
+    taken = defaultdict[str, list[dict[str, Used]]](list)
+    for number in range(rounds):
+        for step, arguments in steps.items():
+            order = list(versions)[:: -1 if number % 2 else 1]
+            used = {name: await asyncio.to_thread(_run, url, versions[name], name, arguments) for name in order}
+            taken[step].append(used)
+        for prefix in versions:
+            await unload(ConnectionSettings(url=(url,), prefix=prefix))
+    for step, each in taken.items():
+        pairs = [(used["before-"], used["after-"]) for used in each]
+        compared(step, "s", [(old.seconds, new.seconds) for old, new in pairs])
+        compared("  processor", "s", [(old.processor, new.processor) for old, new in pairs])
+        compared("  memory", "MB", [(old.memory / 1e6, new.memory / 1e6) for old, new in pairs])
+
+
+async def _compare_with_bodies(url: str, steps: dict[str, tuple[str, ...]], folder: Path, rounds: int) -> None:
+    connection, ran = ConnectionSettings(url=(url,), prefix="after-"), version(Path.cwd())
+    places: Places = []
+    taken = defaultdict[str, list[tuple[float, float]]](list)
+    async with connect(connection, connections=8, timeout=600) as client:
+        with (folder / "bodies").open("w+b") as bodies:
+            for _ in range(rounds):
+                ours = {}
+                for step in (_LOAD, _REBUILD):
+                    ours[step] = await asyncio.to_thread(_run, url, ran, connection.prefix, steps[step])
+                places = places or await _write_bodies(client, connection.alias(LISTING), bodies)
+                raw = await _send_bodies(client, places, bodies)
+                for step, used in ours.items():
+                    taken[step].append((raw, used.seconds))
+                await unload(connection)
+    for step, each in taken.items():
+        compared(step, "s", each, ("bodies", "indexer"))
+        print(f"{'':26} {len(places) / median(new for _, new in each):,.0f} records per second")
+
+
+async def _write_bodies(client: AsyncElasticsearch, index: str, bodies: BinaryIO) -> Places:
+    """Write the documents of an index with their bulk actions; return where each is, in random order as in a source."""
+    places: Places = []
+    async for hit in async_scan(client, index=index, size=500):
+        document = b"%b\n%b\n" % (orjson.dumps({"index": {"_id": hit["_id"]}}), orjson.dumps(hit["_source"]))
+        places.append((bodies.tell(), len(document)))
+        bodies.write(document)
+    bodies.flush()
+    random.Random(7).shuffle(places)  # noqa: S311 - no secret
+    return places
+
+
+async def _send_bodies(client: AsyncElasticsearch, places: Places, bodies: BinaryIO) -> float:
+    """Send the bodies as the indexer sends its own; return the seconds."""
     body: dict[str, Any] = index_body(LISTING)
     body["settings"] |= {"index.number_of_replicas": 0, "index.refresh_interval": "-1"}
-    await client.indices.create(index="raw-v0001", **body)
-    waiting = _written(bodies)
+    await client.indices.create(index=_RAW, **body)
+    settings = IndexerSettings()
+    waiting = iter(range(0, len(places), settings.bulk_documents))
+
+    async def send() -> None:
+        for at in waiting:
+            parts = [
+                os.pread(bodies.fileno(), size, place) for place, size in places[at : at + settings.bulk_documents]
+            ]
+            # The client sends bytes as they are, which its types lack.
+            answer = await client.bulk(index=_RAW, operations=parts, filter_path="errors")  # type: ignore[arg-type]
+            if answer["errors"]:
+                raise SystemExit("Elasticsearch refused a document.")
+
     started = time.perf_counter()
-    counts = await asyncio.gather(*(_sending(client, waiting) for _ in range(IndexerSettings().bulks_in_flight)))
-    arm.rates.append(sum(counts) / (time.perf_counter() - started))
-    await client.indices.delete(index="raw-v0001")
-
-
-async def _sending(client: AsyncElasticsearch, waiting: Iterator[tuple[int, bytes]]) -> int:
-    done = 0
-    for documents, body in waiting:
-        answer = await client.perform_request(
-            "POST", "/raw-v0001/_bulk", params=_FILTER, headers=BULK_HEADERS, body=body
-        )
-        if answer["errors"]:
-            raise SystemExit("Elasticsearch refused a raw document.")
-        done += documents
-    return done
-
-
-def _indexed(url: str, source: Path, arm: Arm, *arguments: str) -> None:
-    """Run the command and take the times from its own events."""
-    environment = {
-        "ELASTICSEARCH_URL": url,
-        "BROKERAGE_MERGE_AFTER_BUILD": "false",
-        "BROKERAGE_KEPT_GENERATIONS": "1",
-    }
-    given = ("index", "reindex", str(source), *arguments, "--json")
-    moments: dict[tuple[str, str], float] = {}
-    read = 0
-    command = MeasuredCommand(*given, environment=environment, output=subprocess.PIPE)
-    for line in command.process.stdout or ():
-        event = orjson.loads(line)
-        if event["event"] == "progress":
-            moments.setdefault((event["resource"], event["stage"]), time.perf_counter())
-            read = event["read"]
-    used = command.wait()
-    seconds = moments[LISTING.alias, "comparing"] - moments[LISTING.alias, "reading"]
-    arm.rates.append(read / seconds)
-    arm.megabytes.append(used.memory / 2**20)
-
-
-def reading_rate(url: str, source: Path, processes: int) -> float:
-    """Return how many listings a second the command reads with so many processes; of a folder."""
-    arm = Arm("reading")
-    _indexed(url, source, arm, COMPANY.alias, LISTING.alias, "--processes", str(processes), "--all-companies")
-    return arm.rates[0]
-
-
-async def _measure(url: str, folder: Path, source: Path, rounds: int) -> list[Arm]:
-    raw, first, again = Arm("raw"), Arm("first build"), Arm("rebuild")
-    bodies = folder / "bodies"
-    _write_bodies(source, bodies)
-    async with connect(ConnectionSettings(url=(url,)), connections=8, timeout=_TIMEOUT_SECONDS) as client:
-        for _ in range(rounds):
-            await _raw(client, bodies, raw)
-            await asyncio.to_thread(_indexed, url, source, first, COMPANY.alias, LISTING.alias)
-            await asyncio.to_thread(_indexed, url, source, again, LISTING.alias)
-            await client.indices.delete(index=list(await client.indices.get(index="*")))
-    return [raw, first, again]
+    await asyncio.gather(*(send() for _ in range(settings.bulks_in_flight)))
+    seconds = time.perf_counter() - started
+    await client.indices.delete(index=_RAW)
+    return seconds
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--before", type=Path, help="the folder of a checkout of the other version")
     parser.add_argument("--listings", type=int, default=100_000, help="records to load")
-    parser.add_argument("--rounds", type=int, default=3, help="how often each arm is measured")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each step is measured")
     parser.add_argument("--heap", type=int, default=2048, help="the node's heap in MB")
-    options = parser.parse_args()
+    given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        source = folder / "source"
-        write_source(source, options.listings)
-        with EmbeddedCluster(NodeOptions(ephemeral=True, heap_mb=options.heap)) as cluster:
-            arms = uvloop.run(_measure(cluster.url, folder, source, options.rounds))
-    for arm in arms:
-        print(arm.line(arms[0]))
+        steps = _write_sources(folder, given.listings)
+        with EmbeddedCluster(NodeOptions(ephemeral=True, heap_mb=given.heap)) as cluster:
+            if given.before:
+                uvloop.run(_compare_versions(cluster.url, steps, given.before, given.rounds))
+            else:
+                uvloop.run(_compare_with_bodies(cluster.url, steps, folder, given.rounds))
 
 
 if __name__ == "__main__":

@@ -1,22 +1,54 @@
-"""Interleaved rounds: each asks every arm of a group once, in an order that turns from round to round."""
+"""Interleaved rounds: each asks every arm of a group once, in an order that turns from round to round.
+
+An arm that fails is reported and does not affect the others.
+"""
 
 import asyncio
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bench.accounting import processor_seconds
-from bench.arms import Arm
 from bench.client import Connection, Pool
-from bench.options import Size
-from bench.results import Measured, Round
-from bench.spread import quantile, spread
-from bench.templates import Absent, Template
+from bench.questions import CLIENT, ENGINE, GROUPS, Absent, Arm, Template, Templates
+from bench.results import Measured, Results, Round, quantile, spread
 
-CLIENT = "client"
-ENGINE = "Elasticsearch"
 _PATIENCE_SECONDS = 300
+_PROGRESS_SECONDS = 5.0
 _RECORD = b'"PlatformListingId":'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """How often each group of arms goes round, and how much is asked in a round."""
+
+    rounds: dict[str, int]
+    requests: int = 8  # of one client in a round
+    requests_each: int = 8  # of each client in a round, where there are several
+    warm_up: int = 2  # rounds that do not count
+    walks: int = 2
+
+
+FULL = Size(rounds={"latency": 30, "throughput": 12, "clients": 7})
+QUICK = Size(rounds={"latency": 10, "throughput": 6, "clients": 4}, walks=3)
+# Enough to see that everything runs; its numbers mean nothing.
+SMALLEST = Size(rounds=dict.fromkeys(QUICK.rounds, 1), requests=2, requests_each=1, warm_up=1, walks=1)
+
+
+class Progress:
+    """Lines on standard error, with the time since the start."""
+
+    def __init__(self) -> None:
+        """Start the clock."""
+        self._started = self._shown = time.monotonic()
+
+    def report(self, text: str, *, seldom: bool = False) -> None:
+        """Show a line; `seldom` leaves it out if another was shown in the last seconds."""
+        now = time.monotonic()
+        if not seldom or now - self._shown >= _PROGRESS_SECONDS:
+            print(f"[{now - self._started:.0f} s] {text}", file=sys.stderr, flush=True)
+            self._shown = now
 
 
 @dataclass(eq=False)
@@ -38,7 +70,6 @@ class Taken:
     def measured(self) -> Measured:
         """Return what the rounds come to."""
         count = len(self.milliseconds)
-        each = count // len(self.rounds)
         names = self.rounds[0].cpu_ms
         return Measured(
             answers=self.arm.answers,
@@ -46,7 +77,7 @@ class Taken:
             depth=self.arm.depth,
             clients=self.arm.clients,
             encoding=self.arm.encoding,
-            requests=each,
+            requests=count // len(self.rounds),
             bytes=self.bytes / count,
             latency_ms=spread(self.milliseconds),
             per_second=spread([each.per_second for each in self.rounds]),
@@ -59,13 +90,37 @@ class Taken:
 
 @dataclass(frozen=True)
 class Meter:
-    """Sends requests and measures their time, and the CPU time of `processes` by name."""
+    """Measures groups of arms: the time of requests, and the processor time of `processes` by name."""
 
     pool: Pool
     size: Size
     processes: Mapping[str, int]
+    results: Results
+    progress: Progress
 
-    async def probe(self, template: Template) -> None:
+    async def group(self, name: str, templates: Templates) -> None:
+        """Measure the arms of a group and write them into the results."""
+        taken = [found for arm in GROUPS[name] if (found := await self._begin(name, arm, templates)) is not None]
+        for number in range(-self.size.warm_up, 0):
+            taken = await self._turn(name, taken, number)
+        for each in taken:
+            each.forget()
+        count = self.size.rounds[name]
+        for number in range(count):
+            taken = await self._turn(name, taken, number)
+            self.progress.report(f"{name}: round {number + 1} of {count}", seldom=True)
+        self.results.groups[name] = {each.arm.name: each.measured() for each in taken}
+
+    async def _begin(self, name: str, arm: Arm, templates: Templates) -> Taken | None:
+        try:
+            taken = Taken(arm, templates.of(arm))
+            await self._probe(taken.template)
+        except Exception as error:
+            self._lost(name, arm, error)
+            return None
+        return taken
+
+    async def _probe(self, template: Template) -> None:
         """Ask once; raise Absent where the answer has another encoding than the arm is about, or too few records."""
         [connection] = await self.pool.take(template.server, 1)
         [request] = template.requests("probe", 1)
@@ -77,11 +132,28 @@ class Meter:
         if encoding == "identity" and count < template.records:
             raise Absent(f"the response has {count} listings instead of {template.records}")
 
-    async def round(self, taken: Taken, number: int) -> None:
+    async def _turn(self, name: str, taken: list[Taken], number: int) -> list[Taken]:
+        """Ask every arm once; each round begins with another one. Return those that did not fail."""
+        failed: list[Taken] = []
+        begin = number % len(taken) if taken else 0
+        for each in taken[begin:] + taken[:begin]:
+            try:
+                await self._round(each, number)
+            except Exception as error:
+                self._lost(name, each.arm, error)
+                failed.append(each)
+        return [each for each in taken if each not in failed]
+
+    async def _round(self, taken: Taken, number: int) -> None:
         """Ask one arm for one round's requests."""
         clients = taken.arm.clients
         count = self.size.requests if clients == 1 else self.size.requests_each * clients
-        requests = self._requests(taken, number, count)
+        if taken.arm.depth == "same":
+            # All clients ask for one page at the same time, then for the next.
+            different = taken.template.requests(f"round {number}", -(-count // clients))
+            requests = [request for request in different for _ in range(clients)][:count]
+        else:
+            requests = taken.template.requests(f"round {number}", count)
         connections = await self.pool.take(taken.template.server, clients)
         watched = watched_by(taken.arm.answers, self.processes)
         before = processor_seconds(watched)
@@ -96,13 +168,16 @@ class Meter:
         p50, p99 = quantile(milliseconds, 0.5), quantile(milliseconds, 0.99)
         taken.rounds.append(Round(seconds, count / seconds, p50, p99, used))
 
-    def _requests(self, taken: Taken, number: int, count: int) -> list[bytes]:
-        if taken.arm.depth != "same":
-            return taken.template.requests(f"round {number}", count)
-        # All clients ask for one page at the same time, then for the next.
-        clients = taken.arm.clients
-        different = taken.template.requests(f"round {number}", -(-count // clients))
-        return [request for request in different for _ in range(clients)][:count]
+    def _lost(self, name: str, arm: Arm, error: Exception) -> None:
+        why = self.results.absent[f"{name}: {arm.name}"] = reason(error)
+        self.progress.report(f"{name}: {arm.name} is absent: {why}")
+
+
+def reason(error: BaseException) -> str:
+    """Return the message of an error; of several errors of concurrent tasks, that of the first."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return str(error) or type(error).__name__
 
 
 def watched_by(answers: str, processes: Mapping[str, int]) -> dict[str, int]:

@@ -1,35 +1,44 @@
-"""What a page and a show cost in two versions of the service: `python -m bench.paired --before CHECKOUT`.
+"""What two versions of the service cost: `python -m bench.paired --before CHECKOUT`.
 
-Runs both on the same node, whose listings have fractional acres, and asks them alternately, in blocks. A checkout with
-an environment of its own (`make install`) runs with the packages that it locks. Prints the
-processor time per request of each, and the median of the ratios of the blocks that follow each other. With `--limit`,
-exits with 1 if a ratio is above it: `make guard` compares a change with its base.
+Runs that checkout and this one on the same node, whose listings have fractional acres, each with the packages that it
+locks if `make install` made an environment in it. Asks both in turn, in blocks, for a page, a show and a page of
+changes: processor time per request. Then starts both in turn: seconds until ready, processor time, and resident memory
+then and after 200 pages. Ratios are medians of the ratios of two blocks or starts that follow each other. With
+`--limit`, exits with 1 if one of processor time or memory is above it: `make guard` compares a change with its base.
 """
 
 import argparse
 import asyncio
 import math
-import os
+import re
 import sys
 import tempfile
+import time
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
-from statistics import median
 
 import aiohttp
 
 from bench import programs
-from bench.parsing import add_fractions
+from bench.accounting import exact_seconds, resident_bytes
+from bench.programs import Program, Version, version
+from bench.results import compared
+from bench.stage import new_key
 from cluster.connection import ConnectionSettings, connect
 from embedded import EmbeddedCluster, NodeOptions
 from indexer import IndexerContext, IndexerSettings, open_source, reindex
 from mappings import LISTING
 from sample import write_source
-from service.keys.store import KeyGrant, KeyStore
 
 _PREFIX = "paired-"
+_SETTINGS = {"BROKERAGE_ACCESS_LOG": "none", "BROKERAGE_SHARED_SECONDS": "0"}
+_ACRES = re.compile(rb'("LotSizeAcres": ?\d+)(?=[,}])')
+_PAGE, _SHOW, _CHANGES = "page of 200", "show", "changes, 200"
+_PAGES = 200  # after which memory is measured again
 _AT_ONCE = 4
+_SECONDS = "seconds until ready"  # the clock depends on what else runs, so no limit holds for it
 
 
 async def _load(url: str, folder: Path) -> tuple[str, dict[str, str]]:
@@ -38,22 +47,19 @@ async def _load(url: str, folder: Path) -> tuple[str, dict[str, str]]:
     async with connect(connection, connections=4, timeout=60) as client:
         settings = IndexerSettings(dead_letter_folder=str(folder / "dead"), merge=False)
         write_source(folder / "all", listings=3000)
-        add_fractions(folder / "all" / "listings.ndjson")
+        listings = folder / "all" / "listings.ndjson"
+        listings.write_bytes(_ACRES.sub(rb"\1.25", listings.read_bytes()))
         with open_source(str(folder / "all")) as source:
             await reindex(IndexerContext(client, connection, settings), source, force=True)
-        grant = KeyGrant("paired", all_companies=True, rate=None)
-        key = (await KeyStore(client, connection.keys_index).create(grant)).reveal()
+        key = await new_key(client, connection)
         found = await client.search(index=connection.alias(LISTING), size=1, source_includes=["id", "company"])
     record = found["hits"]["hits"][0]["_source"]
-    page = f"/v1/listings?platform_company_id={record['company']}&updated_since=1&page_size=200"
-    return key, {"page of 200": page, "show": f"/v1/listings/{record['id']}"}
-
-
-def processor_seconds(pid: int) -> float:
-    """Return the processor time that a process has used."""
-    # Of each thread, in nanoseconds: `stat` counts in hundredths of a second.
-    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(thread.read_text(encoding="utf-8").split()[0]) for thread in threads) / 1e9
+    one = f"platform_company_id={record['company']}&page_size=200"
+    return key, {
+        _PAGE: f"/v1/listings?{one}&updated_since=1",
+        _SHOW: f"/v1/listings/{record['id']}",
+        _CHANGES: f"/v1/changes?{one}&resources=listings",
+    }
 
 
 async def block(pid: int, url: str, http: aiohttp.ClientSession, path: str, count: int) -> float:
@@ -65,50 +71,63 @@ async def block(pid: int, url: str, http: aiohttp.ClientSession, path: str, coun
                 answer.raise_for_status()
                 await answer.read()
 
-    started = processor_seconds(pid)
+    started = exact_seconds(pid)
     await asyncio.gather(*(ask(count // _AT_ONCE) for _ in range(_AT_ONCE)))
-    return (processor_seconds(pid) - started) * 1e3 / count
+    return (exact_seconds(pid) - started) * 1e3 / count
+
+
+def _service(url: str, ran: Version) -> AbstractAsyncContextManager[Program]:
+    return programs.service(url, _PREFIX, settings=_SETTINGS, ran=ran)
+
+
+async def _start(url: str, ran: Version, http: aiohttp.ClientSession, page: str) -> dict[str, float]:
+    """Start a version; return what the start took, and the memory after it and after some pages."""
+    began = time.perf_counter()
+    async with _service(url, ran) as program:
+        await program.ready()
+        taken = {_SECONDS: time.perf_counter() - began, "start, processor seconds": exact_seconds(program.pid)}
+        taken["memory after the start"] = resident_bytes(program.pid) / 1e6
+        await block(program.pid, program.url, http, page, _PAGES)
+        return taken | {f"memory after {_PAGES} pages": resident_bytes(program.pid) / 1e6}
 
 
 async def _measure(url: str, folder: Path, given: argparse.Namespace) -> dict[str, float]:
     key, paths = await _load(url, folder)
-    settings = {"BROKERAGE_ACCESS_LOG": "none", "BROKERAGE_SHARED_SECONDS": "0"}
-    older, newer = (_service(url, settings, checkout) for checkout in (Path(given.before), Path.cwd()))
+    versions = [version(Path(given.before)), version(Path.cwd())]
     ratios = dict[str, float]()
-    async with older as before, newer as after, aiohttp.ClientSession(headers={"x-api-key": key}) as http:
-        await asyncio.gather(before.ready(), after.ready())
-        for name, path in paths.items():
-            count = given.requests * (10 if name == "show" else 1)
-            arms = [partial(block, program.pid, program.url, http, path, count) for program in (before, after)]
-            taken = [tuple([await arm() for arm in arms]) for _ in range(given.rounds + 1)][1:]
-            ratios[name] = median(new / old for old, new in taken)
-            old, new = (median(column) for column in zip(*taken, strict=True))
-            print(f"{name:12} before {old:6.3f} ms, after {new:6.3f} ms, ratio {ratios[name]:.3f}")
+    async with aiohttp.ClientSession(headers={"x-api-key": key}) as http:
+        older, newer = (_service(url, ran) for ran in versions)
+        async with older as before, newer as after:
+            await asyncio.gather(before.ready(), after.ready())
+            for name, path in paths.items():
+                count = given.requests * (10 if name == _SHOW else 1)
+                arms = [partial(block, program.pid, program.url, http, path, count) for program in (before, after)]
+                # The first round warms up.
+                rounds = [(await arms[0](), await arms[1]()) for _ in range(given.rounds + 1)][1:]
+                ratios[name] = compared(name, "ms", rounds)
+        starts = [[await _start(url, ran, http, paths[_PAGE]) for ran in versions] for _ in range(given.starts)]
+    for name in starts[0][0] if starts else ():
+        unit = "s" if "seconds" in name else "MB"
+        ratios[name] = compared(name, unit, [(old[name], new[name]) for old, new in starts])
     return ratios
 
 
-def _service(url: str, settings: dict[str, str], checkout: Path) -> AbstractAsyncContextManager[programs.Program]:
-    """Run the service of a checkout, with its own packages if `make install` made their environment."""
-    own = checkout / ".venv" / "bin" / "brokerage"
-    command = own.resolve() if own.exists() else programs.COMMAND
-    return programs.service(url, _PREFIX, settings=settings | {"PYTHONPATH": _search_path(checkout)}, command=command)
-
-
-def _search_path(checkout: Path) -> str:
-    return os.pathsep.join(map(str, (checkout.resolve(), checkout.resolve() / "consumer")))
+def _above(ratios: Mapping[str, float], limit: float) -> list[str]:
+    return [name for name, ratio in ratios.items() if name != _SECONDS and ratio > limit]
 
 
 def main() -> None:
     """Measure, and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--before", required=True, help="the folder of a checkout of the other version")
-    parser.add_argument("--rounds", type=int, default=25)
-    parser.add_argument("--requests", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=25, help="blocks of each arm")
+    parser.add_argument("--requests", type=int, default=100, help="requests of a block; of shows ten times as many")
+    parser.add_argument("--starts", type=int, default=5, help="how often each version is started")
     parser.add_argument("--limit", type=float, default=math.inf, help="the highest ratio that is accepted")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, EmbeddedCluster(NodeOptions(ephemeral=True)) as cluster:
         ratios = asyncio.run(_measure(cluster.url, Path(name), given))
-    if slower := [name for name, ratio in ratios.items() if ratio > given.limit]:
+    if slower := _above(ratios, given.limit):
         sys.exit(f"Above {given.limit}: {', '.join(slower)}.")
 
 

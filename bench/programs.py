@@ -1,23 +1,53 @@
-"""The processes that are measured, each with a port of its own."""
+"""The processes that are measured: services, each with a port of its own, and commands."""
 
 import asyncio
 import os
 import subprocess
 import sys
+import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
 import aiohttp
 
-from bench.arms import MOST_CLIENTS
+from bench.questions import MOST_CLIENTS
 from embedded.node_options import free_ports
 
 COMMAND = Path(sys.executable).with_name("brokerage")
 _START_SECONDS = 60
 _STOP_SECONDS = 15
-_LOOK_SECONDS = 0.1
+_LOOK_SECONDS = 0.02
+
+# The system counts the peak of a process from that of its parent, so a small process starts what is measured.
+_STARTER = """
+import os, sys
+pid = os.posix_spawn(sys.argv[2], sys.argv[2:], os.environ)
+_, status, used = os.wait4(pid, 0)
+code = os.waitstatus_to_exitcode(status)
+print(code, used.ru_utime + used.ru_stime, used.ru_maxrss, file=open(int(sys.argv[1]), "w"))
+"""
+
+
+class Version(NamedTuple):
+    """A version of the product: its command, and the environment in which that imports the version's packages."""
+
+    command: Path = COMMAND
+    environment: Mapping[str, str] = MappingProxyType({})
+
+
+OURS = Version()
+
+
+def version(checkout: Path) -> Version:
+    """Return that of a checkout, with the packages that it locks if `make install` made an environment there."""
+    folder = checkout.resolve()
+    own = folder / ".venv" / "bin" / "brokerage"
+    path = os.pathsep.join(map(str, (folder, folder / "consumer")))
+    return Version(own if own.exists() else COMMAND, {"PYTHONPATH": path})
 
 
 @dataclass(frozen=True)
@@ -56,7 +86,7 @@ def service(
     prefix: str,
     workers: int = 1,
     settings: Mapping[str, str] | None = None,
-    command: Path = COMMAND,
+    ran: Version = OURS,
 ) -> AbstractAsyncContextManager[Program]:
     """Run the service on a node. It starts at once and is ready later: wait for `ready`."""
     environment = {
@@ -64,9 +94,10 @@ def service(
         "BROKERAGE_INDEX_PREFIX": prefix,
         "BROKERAGE_CONCURRENCY": str(MOST_CLIENTS),  # no queueing, which the other arms do not have
         "BROKERAGE_KEY_CONCURRENCY": "0",
+        **ran.environment,
         **(settings or {}),
     }
-    return _running(environment, str(command), "serve", "--workers", str(workers))
+    return _running(environment, str(ran.command), "serve", "--workers", str(workers))
 
 
 @asynccontextmanager
@@ -97,3 +128,36 @@ async def _end(process: asyncio.subprocess.Process, seconds: float) -> None:
     except TimeoutError:
         process.kill()
         await process.wait()
+
+
+class Used(NamedTuple):
+    """What a command took: seconds, seconds of the processor, and bytes of memory at most."""
+
+    seconds: float
+    processor: float
+    memory: int
+
+
+class MeasuredCommand:
+    """A run of `brokerage ARGUMENTS`."""
+
+    def __init__(self, *arguments: str, environment: Mapping[str, str], ran: Version = OURS) -> None:
+        """Start it with more environment variables."""
+        self._name, self._started = " ".join(arguments), time.perf_counter()
+        self._measured, written = os.pipe()
+        self.process = subprocess.Popen(  # noqa: S603 - our own command
+            [sys.executable, "-S", "-c", _STARTER, str(written), str(ran.command), *arguments],
+            env={**os.environ, **ran.environment, **environment},
+            stdout=subprocess.DEVNULL,
+            pass_fds=[written],
+        )
+        os.close(written)
+
+    def wait(self) -> Used:
+        """Return what it took; raise SystemExit if it failed."""
+        with os.fdopen(self._measured) as file:
+            code, processor, kilobytes = file.read().split() or ("-1", "0", "0")
+        self.process.wait()
+        if code != "0":
+            raise SystemExit(f"brokerage {self._name} ended with {code}.")
+        return Used(time.perf_counter() - self._started, float(processor), int(kilobytes) * 1024)

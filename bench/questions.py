@@ -1,18 +1,79 @@
-"""The questions as requests to the service, and how the requests of one arm vary."""
+"""The arms of the measurement, and the requests of each as bytes."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, urlencode
 
-from bench.arms import DEPTHS, Arm
-from bench.options import Options
+from bench.client import get, post
+
+RAW: Final = "Elasticsearch, same body"
+SERVICE: Final = "service"
+TWO_WORKERS: Final = "service, 2 workers"
+# Processes that take part in every answer.
+ENGINE: Final = "Elasticsearch"
+CLIENT: Final = "client"
 
 COMPANY: Final = "summit-crest"
 ROOT: Final = "/v1"
 # Marks the cursor in the bytes of a request, and is as long as any cursor that replaces it.
 SENTINEL: Final = "5eed5eed"
+# Where in the largest company a page begins, as shares of it; cursors are drawn from within.
+DEPTHS: Final = {
+    "first": (0.0, 0.005),
+    "half": (0.495, 0.505),
+    "97 %": (0.96, 0.97),
+    "any": (0.0, 0.95),
+    "same": (0.0, 0.95),
+    "": (0.0, 0.0),
+}
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One kind of request to one server; its fields name it."""
+
+    answers: str
+    question: str = "page"
+    depth: str = "first"
+    clients: int = 1
+    encoding: str = "identity"
+
+    @property
+    def name(self) -> str:
+        """The arm in a few words; unique within a group."""
+        parts = [self.answers, self.question, self.depth and f"at {self.depth}", f"{self.clients} clients"]
+        return ", ".join(filter(None, [*parts, "" if self.encoding == "identity" else self.encoding]))
+
+
+# One client, so that the time of a request is measured.
+LATENCY: Final = (
+    *(Arm(each, depth=depth) for each in (RAW, SERVICE) for depth in ("first", "half", "97 %")),
+    *(Arm(each, question) for question in ("large page", "timestamps_only") for each in (RAW, SERVICE)),
+    *(Arm(each, question, "") for question in ("show", "agents", "offices") for each in (RAW, SERVICE)),
+    Arm(SERVICE, "underscore_response"),
+    Arm(SERVICE, "Property"),
+    Arm(SERVICE, encoding="gzip"),
+    Arm(SERVICE, encoding="zstd"),
+)
+
+THROUGHPUT: Final = (
+    *(Arm(each, depth="any", clients=8) for each in (RAW, SERVICE, TWO_WORKERS)),
+    Arm(SERVICE, depth="any", clients=8, encoding="gzip"),
+    Arm(SERVICE, depth="any", clients=8, encoding="zstd"),
+    *(Arm(each, depth="97 %", clients=8) for each in (RAW, SERVICE)),
+    Arm(SERVICE, "underscore_response", depth="any", clients=8),
+    *(Arm(each, "show", "", clients=8) for each in (RAW, SERVICE)),
+    Arm(SERVICE, depth="same", clients=8),
+)
+
+MOST_CLIENTS = 64
+CLIENTS: Final = tuple(
+    Arm(each, depth="any", clients=clients) for clients in (1, 8, MOST_CLIENTS) for each in (RAW, SERVICE, TWO_WORKERS)
+)
+
+GROUPS: Final = {"latency": LATENCY, "throughput": THROUGHPUT, "clients": CLIENTS}
 
 
 @dataclass(frozen=True)
@@ -36,35 +97,46 @@ QUESTIONS: Final = {
     "large page": Question("/listings", _FEED | {"page_size": "{large}"}),
     "underscore_response": Question("/listings", _FEED | {"underscore_response": "true"}),
     "timestamps_only": Question("/listings", _FEED | {"timestamps_only": "true"}),
+    # The key reads the same company alone.
+    "Property": Question("/reso/Property", {"$top": "{page}", "$filter": f"ListingKey gt '{SENTINEL}'"}),
     "show": Question("/listings/{id}", {}),
     "agents": Question("/agents", {"platform_company_id": COMPANY, "updated_since": "1"}, "agents"),
     "offices": Question("/offices", {"platform_company_id": COMPANY}, "offices"),
 }
 
 
-def target(question: str, options: Options, identifier: str) -> str:
-    """Return the path and query of a request to the service; `identifier` is the listing that a show is of."""
-    asked = QUESTIONS[question]
-    sizes = {"page": options.page, "large": options.large_page}
-    query = urlencode({name: value.format_map(sizes) for name, value in asked.parameters.items()})
-    return ROOT + asked.path.format(id=quote(identifier)) + (f"?{query}" if query else "")
+class Absent(Exception):
+    """An arm that cannot be measured here; the message says why."""
 
 
 @dataclass(frozen=True)
-class Variety:
-    """How requests differ: `sentinel` in the template gives way to a value of the same length."""
+class Heard:
+    """A request of the service to Elasticsearch: its path with its query, and its body."""
 
-    sentinel: bytes
+    method: str
+    target: str
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Template:
+    """The bytes of a request to a server, in which cursor or identifier change from one request to the next."""
+
+    server: str
+    request: bytes
+    encoding: str
     depth: str
-    known: Sequence[bytes] = ()
+    known: Sequence[bytes] = ()  # identifiers of a show, the first of which is in the request
+    records: int = 0  # listings that an answer holds at least
 
-    def values(self, seed: str, count: int) -> list[bytes]:
-        """Return `count` values; the same seed and depth give the same ones to every arm."""
+    def requests(self, seed: str, count: int) -> list[bytes]:
+        """Return `count` requests; the same seed asks every arm of a depth for the same."""
         chance = random.Random(f"{seed} {self.depth}")  # noqa: S311 - no secret
         if self.known:
-            return chance.choices(self.known, k=count)
+            return [self.request.replace(self.known[0], each) for each in chance.choices(self.known, k=count)]
         low, high = DEPTHS[self.depth]
-        return [cursor(chance.uniform(low, high)) for _ in range(count)]
+        cursors = [cursor(chance.uniform(low, high)) for _ in range(count)]
+        return [self.request.replace(SENTINEL.encode(), each) for each in cursors]
 
 
 def cursor(share: float) -> bytes:
@@ -72,11 +144,34 @@ def cursor(share: float) -> bytes:
     return b"%08x" % min(0xFFFFFFFF, int(share * 0x100000000))
 
 
-def variety(arm: Arm, identifiers: Sequence[str]) -> Variety | None:
-    """Return how the requests of an arm differ; None where all are the same."""
-    if arm.question == "show":
-        known = [identifier.encode() for identifier in identifiers]
-        return Variety(known[0], "", known)
-    if "last_platform_listing_id" in QUESTIONS[arm.question].parameters:
-        return Variety(SENTINEL.encode(), arm.depth)
-    return None
+@dataclass(frozen=True)
+class Templates:
+    """Makes templates. `servers` are addresses by who answers, `heard` what the service asks for a question."""
+
+    servers: Mapping[str, str]
+    heard: Mapping[str, Heard]
+    key: str
+    identifiers: Sequence[str]
+    page: int
+    large_page: int
+
+    def of(self, arm: Arm) -> Template:
+        """Return the template of an arm; raise Absent if no server can respond to it."""
+        if arm.answers not in self.servers:
+            raise Absent(f"{arm.answers} does not run here")
+        server = self.servers[arm.answers]
+        if arm.answers != RAW:
+            request = get(server, self.target(arm.question), {"x-api-key": self.key, "Accept-Encoding": arm.encoding})
+        elif (asked := self.heard.get(arm.question)) is None:
+            raise Absent("the service does not ask this in one request")
+        else:
+            request = post(server, asked.target, asked.body) if asked.body else get(server, asked.target)
+        known = [each.encode() for each in self.identifiers] if arm.question == "show" else []
+        records = {"page": self.page, "large page": self.large_page}.get(arm.question, 0)
+        return Template(server, request, arm.encoding, arm.depth, known, records)
+
+    def target(self, question: str) -> str:
+        """Return the path and query of a question to the service."""
+        asked, sizes = QUESTIONS[question], {"page": self.page, "large": self.large_page}
+        query = urlencode({name: value.format_map(sizes) for name, value in asked.parameters.items()})
+        return ROOT + asked.path.format(id=quote(self.identifiers[0])) + (f"?{query}" if query else "")

@@ -1,13 +1,97 @@
-"""Write the tables of `performance.md` from the results."""
+"""The page of a run: its figures, some with a target, and its tables in Markdown. A pure function of the results.
 
+A figure is a ratio of medians, with the quartiles of the ratios of each round.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from bench import tables
-from bench.results import Results
+from bench.questions import CLIENT, ENGINE, RAW, SERVICE, TWO_WORKERS, Arm
+from bench.results import Measured, Results, Spread, ratio, spread
 
 BEGIN = "<!-- results:begin -->"
 END = "<!-- results:end -->"
 _EMPTY = f"# Performance\n\n{BEGIN}\n{END}\n"
+_MB = 1e6
+_TITLES = {
+    "latency": "One client: response time",
+    "throughput": "Throughput",
+    "clients": "Throughput by clients and workers",
+}
+_PAGE, _SAME_BODY = Arm(SERVICE), Arm(RAW)
+_BUSY, _BUSY_SAME_BODY = Arm(SERVICE, depth="any", clients=8), Arm(RAW, depth="any", clients=8)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure. Its target is a maximum or a minimum; without one it is only reported."""
+
+    name: str
+    value: Spread | None
+    most: float | None = None
+    least: float | None = None
+
+    @property
+    def aim(self) -> str:
+        """The target as text."""
+        if self.most is not None:
+            return f"≤ {self.most:.2f}"
+        return "reported" if self.least is None else f"≥ {self.least:.2f}"
+
+    @property
+    def reached(self) -> bool | None:
+        """Whether the median reaches the target; None without a value or a target."""
+        if self.value is None or (self.most is None and self.least is None):
+            return None
+        # Rounded as it is printed, so that a figure never misses its target by an invisible difference.
+        value = round(self.value.median, 2)
+        return value <= self.most if self.most is not None else value >= (self.least or 0.0)
+
+
+def figures(found: Results) -> list[Figure]:
+    """Return all figures of a run; a figure that was not measured has no value."""
+    two, one = (Arm(each, depth="any", clients=64) for each in (TWO_WORKERS, SERVICE))
+    show, show_same_body = (Arm(each, "show", "", clients=8) for each in (SERVICE, RAW))
+    gzip, zstd = (Arm(SERVICE, depth="any", clients=8, encoding=each) for each in ("gzip", "zstd"))
+    deep, underscored = Arm(SERVICE, depth="97 %"), Arm(SERVICE, "underscore_response")
+    same = Arm(SERVICE, depth="same", clients=8)
+    return [
+        Figure("pages per second, 8 clients: service / same body", _rates(found, _BUSY, _BUSY_SAME_BODY), least=0.85),
+        Figure("page at 97 % of the largest company / first page, time", _times(found, deep, _PAGE), most=1.10),
+        Figure("pages per second, 8 clients: gzip / identity", _rates(found, gzip, _BUSY), least=0.8),
+        Figure("pages per second, 8 clients: zstd / identity", _rates(found, zstd, _BUSY)),
+        Figure("page, 1 client: underscored / plain, time", _times(found, underscored, _PAGE), most=1.5),
+        Figure("page, 1 client: RESO Property / feed, time", _times(found, Arm(SERVICE, "Property"), _PAGE)),
+        Figure("shows per second, 8 clients: service / same body", _rates(found, show, show_same_body), least=0.7),
+        Figure("CPU seconds of the service per gigabyte", _seconds_a_gigabyte(found), most=0.8),
+        Figure("page, 1 client: service / same body, time", _times(found, _PAGE, _SAME_BODY)),
+        Figure("pages per second, 8 clients: all ask the same page / distinct pages", _rates(found, same, _BUSY)),
+        Figure("pages per second, 64 clients: 2 workers / 1 worker", _rates(found, two, one, "clients")),
+    ]
+
+
+def _times(found: Results, arm: Arm, base: Arm) -> Spread | None:
+    """Compare the request times of one client: the medians of all of them, the quartiles of the rounds' medians."""
+    one, other = found.find("latency", arm), found.find("latency", base)
+    if one is None or other is None:
+        return None
+    by_round = ratio([each.p50_ms for each in one.rounds], [each.p50_ms for each in other.rounds])
+    return Spread(one.latency_ms.median / other.latency_ms.median, by_round.low, by_round.high)
+
+
+def _rates(found: Results, arm: Arm, base: Arm, group: str = "throughput") -> Spread | None:
+    """Compare requests per second."""
+    one, other = found.find(group, arm), found.find(group, base)
+    if one is None or other is None:
+        return None
+    return ratio([each.per_second for each in one.rounds], [each.per_second for each in other.rounds])
+
+
+def _seconds_a_gigabyte(found: Results) -> Spread | None:
+    """Return the CPU seconds of the service per 10^9 bytes of bodies."""
+    busy = found.find("throughput", _BUSY)
+    return None if busy is None else spread([busy.cpu_ms[busy.answers] / 1000 / busy.bytes * 1e9])
 
 
 class ReportError(Exception):
@@ -19,7 +103,7 @@ def report(found: Results, docs: Path) -> None:
     page = docs / "performance.md"
     text = page.read_text(encoding="utf-8") if page.exists() else _EMPTY
     page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(between_marks(text, tables.everything(found)), encoding="utf-8")
+    page.write_text(between_marks(text, tables(found)), encoding="utf-8")
 
 
 def between_marks(text: str, body: str) -> str:
@@ -29,3 +113,97 @@ def between_marks(text: str, body: str) -> str:
     if not begun or not ended:
         raise ReportError(f"The page lacks {BEGIN} or, after it, {END}.")
     return f"{before}{BEGIN}\n\n{body}\n\n{END}{after}"
+
+
+def tables(found: Results) -> str:
+    """Return all tables, each under a heading."""
+    parts = [_place(found), "### Figures", figure_table(found), _absent(found)]
+    for name, measured in found.groups.items():
+        parts += [f"### {_TITLES.get(name, name)}", _group(list(measured.values()))]
+    parts.append(_walks(found))
+    return "\n\n".join(filter(None, parts))
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table; its first column is text, the others numbers."""
+    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _place(found: Results) -> str:
+    where = found.environment
+    versions = ", ".join(f"{name} {version}" for name, version in where.versions.items())
+    heap = "an existing node" if where.heap_mb is None else f"a heap of {where.heap_mb} MB"
+    largest = max(where.companies.values(), default=0)
+    return (
+        f"Measured on {where.date}: {where.listings:,} listings, {largest:,} of them of the largest company, pages of "
+        f"{where.page} and of {where.large_page}; {where.cores} cores ({where.processor}) shared by client, service "
+        f"and Elasticsearch, with {heap}; {versions}. Quartiles in brackets."
+    )
+
+
+def figure_table(found: Results) -> str:
+    """Return the table of all figures: target, measured value, and whether the target was reached."""
+    words = {True: "reached", False: "**missed**", None: ""}
+    rows = [
+        [figure.name, figure.aim, _value(figure.value), words[figure.reached] if figure.value else "not measured"]
+        for figure in figures(found)
+    ]
+    return table(["figure", "target", "measured", ""], rows)
+
+
+def _value(value: Spread | None) -> str:
+    if value is None:
+        return ""
+    single = value.low == value.high
+    return f"{value.median:.2f}" + ("" if single else f" ({value.low:.2f} to {value.high:.2f})")
+
+
+def _absent(found: Results) -> str:
+    if not found.absent:
+        return ""
+    return "Not measured in this run:\n\n" + "\n".join(f"- {name}: {reason}" for name, reason in found.absent.items())
+
+
+def _group(measured: Sequence[Measured]) -> str:
+    head = ["arm", "request", "clients", "ms", "p99", "per second", "MB"]
+    return table(
+        [*head, *(f"CPU ms, {name}" for name in ("program", ENGINE, CLIENT))], [_row(each) for each in measured]
+    )
+
+
+def _row(each: Measured) -> list[str]:
+    what = ", ".join(filter(None, [each.question, each.depth, "" if each.encoding == "identity" else each.encoding]))
+    return [
+        each.answers,
+        what,
+        str(each.clients),
+        f"{_number(each.latency_ms.median)} ({_number(each.latency_ms.low)} to {_number(each.latency_ms.high)})",
+        _number(each.p99_ms),
+        f"{each.per_second.median:,.1f} ({each.per_second.low:,.1f} to {each.per_second.high:,.1f})",
+        f"{each.bytes / _MB:.3f}",
+        *(_number(each.cpu_ms[name]) if name in each.cpu_ms else "" for name in (each.answers, ENGINE, CLIENT)),
+    ]
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _walks(found: Results) -> str:
+    if not found.walks:
+        return ""
+    totals = sorted(walk.total for walk in found.walks)
+    largest = sorted(max(walk.seconds.values()) for walk in found.walks)
+    rate = found.environment.listings / totals[len(totals) // 2]
+    parties = found.walks[0].cpu_seconds
+    used = {party: sum(walk.cpu_seconds[party] for walk in found.walks) / len(found.walks) for party in parties}
+    shown = ", ".join(f"{party} {seconds:.1f}" for party, seconds in used.items())
+    row = ["service", _range(totals), _range(largest), f"{rate:,.0f}", f"{found.walks[0].bytes / 1e9:.2f}", shown]
+    head = ["arm", "all, s", "largest company, s", "listings per second", "GB", "CPU seconds"]
+    return "### Walks of all listings, one client\n\n" + table(head, [row])
+
+
+def _range(values: Sequence[float]) -> str:
+    middle = values[len(values) // 2]
+    return f"{middle:.1f}" if len(values) == 1 else f"{middle:.1f} ({values[0]:.1f} to {values[-1]:.1f})"

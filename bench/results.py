@@ -1,14 +1,23 @@
 """The measurements of a run, as stored in `results.json`. Times are in seconds unless the name says `ms`."""
 
+import statistics
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-from bench.arms import Arm
-from bench.spread import Spread
+from bench.questions import Arm
 
 # Objects nested up to this depth get one line per member.
 _LINES_DEEP = 3
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """A median between its quarter points."""
+
+    median: float
+    low: float
+    high: float
 
 
 class Environment(msgspec.Struct):
@@ -128,3 +137,40 @@ def _rounded(value: object) -> object:
     if isinstance(value, list):
         return [_rounded(inner) for inner in value]
     return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Return the median and the quarter points; one value is all three."""
+    if len(values) == 1:
+        return Spread(values[0], values[0], values[0])
+    low, median, high = statistics.quantiles(values, n=4, method="inclusive")
+    return Spread(median, low, high)
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """Return the value at a share from 0 to 1, interpolated linearly between two values."""
+    ordered = sorted(values)
+    below, rest = divmod(share * (len(ordered) - 1), 1)
+    low, high = ordered[int(below)], ordered[min(int(below) + 1, len(ordered) - 1)]
+    return low + (high - low) * rest
+
+
+def ratio(upper: Sequence[float], lower: Sequence[float]) -> Spread:
+    """Return the ratio of two medians, with the quarter points of the ratios round by round.
+
+    Both must come from the same rounds, in the same order.
+    """
+    by_round = spread([one / other for one, other in zip(upper, lower, strict=True)])
+    return Spread(statistics.median(upper) / statistics.median(lower), by_round.low, by_round.high)
+
+
+def compared(
+    what: str, unit: str, taken: Sequence[tuple[float, float]], names: tuple[str, str] = ("before", "after")
+) -> float:
+    """Print the medians of what two versions took in turn; return the median of the ratios of each turn."""
+    before, after = (statistics.median(column) for column in zip(*taken, strict=True))
+    found = statistics.median(new / old for old, new in taken)
+    print(
+        f"{what:26} {names[0]} {before:8.3f} {unit:2}, {names[1]} {after:8.3f} {unit:2}, ratio {found:.3f}", flush=True
+    )
+    return found

@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping
 
-from bench import arms
-from bench.arms import Arm
-from bench.results import Environment, Measured, Results, Round, Walk
-from bench.spread import spread
+from bench.questions import GROUPS, RAW, SERVICE, TWO_WORKERS, Arm
+from bench.results import Environment, Measured, Results, Round, Walk, spread
 
-ROUNDS = 3
+EVERYONE = {RAW: 10.0, SERVICE: 12.0, TWO_WORKERS: 6.0}
 
 
-def measured(arm: Arm, milliseconds: float, *, cpu: float = 1.0, size: float = 1_000_000) -> Measured:
+def measured(arm: Arm, milliseconds: float, *, cpu: float = 1.0) -> Measured:
     """Return an arm whose rounds take 0.9, 1 and 1.1 times the given milliseconds; `cpu` is its process's."""
     times = [milliseconds * factor for factor in (0.9, 1.0, 1.1)]
     used = {arm.answers: cpu, "Elasticsearch": 10.0, "client": 0.5}
@@ -21,7 +19,7 @@ def measured(arm: Arm, milliseconds: float, *, cpu: float = 1.0, size: float = 1
         clients=arm.clients,
         encoding=arm.encoding,
         requests=8,
-        bytes=size,
+        bytes=1_000_000,
         latency_ms=spread(times),
         per_second=spread([1000 * arm.clients / time for time in times]),
         p99_ms=milliseconds * 2,
@@ -30,7 +28,7 @@ def measured(arm: Arm, milliseconds: float, *, cpu: float = 1.0, size: float = 1
     )
 
 
-def results(milliseconds: Mapping[str, float], cpu: Mapping[str, float] | None = None) -> Results:
+def results(milliseconds: Mapping[str, float], cpu: float = 1.0) -> Results:
     """Return results in which each program answers everything in the same time; without those that are not named."""
     found = Results(
         Environment(
@@ -45,15 +43,10 @@ def results(milliseconds: Mapping[str, float], cpu: Mapping[str, float] | None =
             heap_mb=1024,
         )
     )
-    for group, members in arms.GROUPS.items():
+    for group, members in GROUPS.items():
         named = [arm for arm in members if arm.answers in milliseconds]
-        found.groups[group] = {
-            arm.name: measured(arm, milliseconds[arm.answers], cpu=(cpu or {}).get(arm.answers, 1.0)) for arm in named
-        }
-    if arms.SERVICE in milliseconds:
-        seconds = {"one": milliseconds[arms.SERVICE] * 6, "two": milliseconds[arms.SERVICE] * 4}
+        found.groups[group] = {arm.name: measured(arm, milliseconds[arm.answers], cpu=cpu) for arm in named}
+    if SERVICE in milliseconds:
+        seconds = {"one": milliseconds[SERVICE] * 6, "two": milliseconds[SERVICE] * 4}
         found.walks.append(Walk(seconds, 10, 10_000, {"Elasticsearch": 1.0}))
     return found
-
-
-EVERYONE = {arms.RAW: 10.0, arms.SERVICE: 12.0, arms.TWO_WORKERS: 6.0}

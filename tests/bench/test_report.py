@@ -1,26 +1,103 @@
-"""The page is written from the results alone."""
+"""Figures come from medians of one run, and the page from the results alone."""
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from bench import arms
-from bench import results as kept
-from bench.figures import figures
-from bench.report import BEGIN, END, ReportError, between_marks, report
+from bench.questions import GROUPS, SERVICE
+from bench.report import BEGIN, END, Figure, ReportError, between_marks, figures, report
+from bench.results import Results, Spread, begun, compared, quantile, ratio, read, spread, write
 from tests.bench.made import EVERYONE, results
 
 
-def test_results_come_back_as_they_were_written(tmp_path: Path) -> None:
-    file = tmp_path / "performance" / "results.json"
+def test_medians_quarter_points_quantiles_and_ratios() -> None:
+    assert spread([5, 1, 3, 2, 4]) == Spread(3, 2, 4)
+    assert spread([7]) == Spread(7, 7, 7)
+    assert [quantile([3, 1, 2], share) for share in (0, 0.25, 0.5, 1)] == [1, 1.5, 2, 3]
+    assert ratio([2, 4, 9], [1, 2, 3]) == Spread(2, 2, 2.5)
+    with pytest.raises(ValueError, match="shorter"):
+        ratio([1, 2], [1])
+
+
+def test_two_versions_are_compared_turn_by_turn(capsys: pytest.CaptureFixture[str]) -> None:
+    assert compared("page", "ms", [(1.0, 2.0), (2.0, 3.0), (4.0, 4.0)]) == 1.5
+    assert "before    2.000 ms, after    3.000 ms, ratio 1.500" in capsys.readouterr().out
+
+
+def test_every_figure_is_worked_out() -> None:
+    found = figures(results(EVERYONE, cpu=0.5))
+    assert [round(figure.value.median, 3) for figure in found if figure.value] == [
+        round(10 / 12, 3),  # pages per second, 8 clients: service / same body
+        1.0,  # 97 % / first page
+        1.0,  # gzip / identity
+        1.0,  # zstd / identity
+        1.0,  # underscored / plain
+        1.0,  # Property / feed
+        round(10 / 12, 3),  # shows
+        0.5,  # processor seconds for a gigabyte: 0.5 ms for 1 MB
+        1.2,  # service / same body
+        1.0,  # the same page / distinct pages
+        2.0,  # 2 workers / 1
+    ]
+
+
+def test_what_was_not_measured_has_no_value_and_no_verdict() -> None:
     found = results(EVERYONE)
-    kept.write(found, file)
-    once = kept.read(file)
-    kept.write(once, file)
-    assert kept.read(file) == once
-    assert once.environment == found.environment
-    assert once.groups["latency"].keys() == found.groups["latency"].keys()
+    for group in found.groups.values():
+        for name in [name for name, each in group.items() if each.encoding == "gzip"]:
+            del group[name]
+    [absent] = [figure for figure in figures(found) if figure.value is None]
+    assert (absent.name, absent.reached) == ("pages per second, 8 clients: gzip / identity", None)
+
+
+@pytest.mark.parametrize(
+    ("figure", "aim", "reached"),
+    [
+        (Figure("x", spread([1.07]), most=1.07), "≤ 1.07", True),
+        (Figure("x", spread([1.08]), most=1.07), "≤ 1.07", False),
+        (Figure("x", spread([0.84]), least=0.85), "≥ 0.85", False),
+        (Figure("x", spread([0.84])), "reported", None),
+    ],
+)
+def test_an_aim_is_a_most_or_a_least(figure: Figure, aim: str, reached: bool | None) -> None:
+    assert (figure.aim, figure.reached) == (aim, reached)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_arms_of_a_group_have_names_of_their_own(group: str) -> None:
+    assert len({arm.name for arm in GROUPS[group]}) == len(GROUPS[group])
+
+
+@pytest.fixture
+def earlier() -> Results:
+    """An earlier run whose walk of the service failed."""
+    found = results({SERVICE: 10.0})
+    found.absent = {"latency: an arm": "away", "walks": "broken"}
+    return found
+
+
+def test_stages_that_are_not_measured_again_are_kept(earlier: Results, tmp_path: Path) -> None:
+    file = tmp_path / "performance" / "results.json"
+    write(earlier, file)
+    write(read(file), file)
     assert [path.name for path in file.parent.iterdir()] == ["results.json"]
+    found = begun(file, msgspec.structs.replace(earlier.environment, date="2027-01-01"))
+    found.forget("walks")
+    assert found.groups.keys() == earlier.groups.keys() != set()
+    assert (found.walks, found.absent) == ([], {"latency: an arm": "away"})
+    found.forget("latency")
+    assert found.groups.keys() == earlier.groups.keys() - {"latency"}
+    assert found.absent == {}
+
+
+@pytest.mark.parametrize("change", [{"listings": 7}, {"cores": 99}, {"versions": {"Python": "4.0"}}, {"page": 7}])
+def test_results_of_other_data_or_programs_are_not_mixed_in(
+    earlier: Results, tmp_path: Path, change: dict[str, object]
+) -> None:
+    write(earlier, tmp_path / "results.json")
+    found = begun(tmp_path / "results.json", msgspec.structs.replace(earlier.environment, **change))
+    assert (found.groups, found.walks, found.absent) == ({}, [], {})
 
 
 def test_only_the_text_between_the_marks_is_replaced() -> None:
@@ -39,25 +116,14 @@ def test_a_page_without_its_marks_is_not_touched(text: str, tmp_path: Path) -> N
     assert page.read_text(encoding="utf-8") == text
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of documents with a report of everything, written twice."""
-    folder = tmp_path_factory.mktemp("docs")
-    (folder / "performance.md").write_text(f"# Ours\n\n{BEGIN}\n{END}\n\nThe end.\n", encoding="utf-8")
-    report(results(EVERYONE), folder)
-    once = {path.name: path.read_bytes() for path in folder.rglob("*.*")}
-    report(results(EVERYONE), folder)
-    assert once == {path.name: path.read_bytes() for path in folder.rglob("*.*")}
-    return folder
-
-
 def _row(text: str, begin: str) -> list[str]:
     [row] = [line for line in text.splitlines() if line.startswith(f"| {begin} |")]
     return [cell.strip() for cell in row.strip("|").split("|")][1:]
 
 
-def test_the_page_holds_every_figure_and_every_arm(folder: Path) -> None:
-    text = (folder / "performance.md").read_text(encoding="utf-8")
+def test_the_page_holds_every_figure_and_every_arm(tmp_path: Path) -> None:
+    report(results(EVERYONE), tmp_path)
+    text = (tmp_path / "performance.md").read_text(encoding="utf-8")
     aim, measured, verdict = _row(text, "pages per second, 8 clients: service / same body")
     assert (aim, measured[:4], verdict) == ("≥ 0.85", "0.83", "**missed**")
     aim, measured, verdict = _row(text, "page at 97 % of the largest company / first page, time")
@@ -68,18 +134,12 @@ def test_the_page_holds_every_figure_and_every_arm(folder: Path) -> None:
     assert [figure.name for figure in figures(results(EVERYONE)) if f"\n| {figure.name} |" not in text] == []
 
 
-def test_the_text_round_the_results_stays(folder: Path) -> None:
-    text = (folder / "performance.md").read_text(encoding="utf-8")
-    assert text.startswith(f"# Ours\n\n{BEGIN}\n\nMeasured on 2026-01-02")
-    assert text.endswith(f"\n{END}\n\nThe end.\n")
-
-
 def test_absent_arms_are_reported(tmp_path: Path) -> None:
-    found = results({arms.SERVICE: 12.0})
-    found.absent["latency: service, page, at first, 1 clients, zstd"] = "requested zstd, but the response is identity"
+    found = results({SERVICE: 12.0})
+    found.absent["latency: service, zstd"] = "requested zstd, but the response is identity"
     found.walks.clear()
     report(found, tmp_path)
     text = (tmp_path / "performance.md").read_text(encoding="utf-8")
-    assert "- latency: service, page, at first, 1 clients, zstd: requested zstd, but the response is identity" in text
+    assert "- latency: service, zstd: requested zstd, but the response is identity" in text
     assert "| pages per second, 8 clients: service / same body | ≥ 0.85 |  | not measured |" in text
     assert "Walks" not in text

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import arms
-from bench.arms import GROUPS
+from bench.questions import GROUPS, RAW, SERVICE, Arm
 from bench.results import Results, read
 from cluster.connection import ConnectionSettings, connect
 
@@ -55,7 +54,7 @@ def test_every_arm_has_its_rounds_and_answers_of_some_size(found: Results) -> No
 
 def test_an_answer_of_the_service_is_smaller_than_the_one_it_is_cut_from(found: Results) -> None:
     for question in ("page", "large page"):
-        ours, raw = (found.find("latency", arms.Arm(answers, question)) for answers in (arms.SERVICE, arms.RAW))
+        ours, raw = (found.find("latency", Arm(answers, question)) for answers in (SERVICE, RAW))
         assert ours is not None
         assert raw is not None
         assert 0.5 * raw.bytes < ours.bytes < raw.bytes
@@ -67,7 +66,7 @@ def test_all_companies_are_walked(found: Results) -> None:
     assert sum(companies.values()) == found.environment.listings == 400
     assert walk.seconds.keys() == companies.keys()
     assert walk.pages == sum(-(-count // size) for count in companies.values())
-    assert walk.cpu_seconds.keys() == {arms.SERVICE}
+    assert walk.cpu_seconds.keys() == {SERVICE}
 
 
 def test_the_page_is_written(docs: Path) -> None:

@@ -10,14 +10,13 @@ from pathlib import Path
 import orjson
 import pytest
 
-from bench.weight import requirements
 from brokerage_feed.records import RESOURCE_NAMES
 from tests.architecture.graph import CLIENT, ROOT
 from tests.consumer.conftest import ServedStandIn, copied
 from tests.consumer.stand_in_service import KEY, StandInService
 from tests.network.http import http
 from tests.network.server import serving
-from tests.packaging.wheels import build_wheel, install_wheels, run
+from tests.packaging.wheels import build_wheel, install_wheels, requirements, run
 
 _PROGRAM = """
 import sys

@@ -3,28 +3,20 @@
 import gzip
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import pytest
 from aiohttp import web
 
-from bench import arms
-from bench.arms import Arm
 from bench.client import Pool
-from bench.measure import CLIENT, Meter
-from bench.options import SMALLEST, Options
-from bench.progress import Progress
+from bench.measure import SMALLEST, Meter, Progress
+from bench.questions import CLIENT, GROUPS, RAW, SERVICE, Arm, Heard, Templates
 from bench.results import Measured, Results
-from bench.rounds import Rounds
-from bench.tap import Heard
-from bench.templates import Templates
 from tests.bench.made import results
 from tests.bench.servers import serving
 
 SIZE = replace(SMALLEST, requests=2, requests_each=2, warm_up=1, rounds={"latency": 4})
-OPTIONS = Options(listings=10, size=SIZE, docs=Path("docs"), page=2)
 PAGE = b'{"PlatformListingId":1},{"PlatformListingId":2}'
-GROUP = (Arm(arms.SERVICE), Arm(arms.SERVICE, "show", ""), Arm(arms.RAW, clients=3))
+GROUP = (Arm(SERVICE), Arm(SERVICE, "show", ""), Arm(RAW, clients=3))
 
 
 @dataclass
@@ -37,9 +29,9 @@ class Server:
 
     async def answer(self, request: web.Request) -> web.Response:
         """Respond to every request with a page; the service's requests differ by their paths."""
-        name = {"/v1/listings": arms.SERVICE, "/v1/listings/a": "show"}.get(request.path, arms.RAW)
+        name = {"/v1/listings": SERVICE, "/v1/listings/a": "show"}.get(request.path, RAW)
         self.asked.append(name)
-        if name == arms.SERVICE and self.asked.count(name) > self.fails_from:
+        if name == SERVICE and self.asked.count(name) > self.fails_from:
             return web.Response(status=503, text="not now")
         if request.headers["Accept-Encoding"] == "gzip":
             return web.Response(body=gzip.compress(self.page), headers={"Content-Encoding": "gzip"})
@@ -57,13 +49,13 @@ async def pool() -> AsyncIterator[Pool]:
 async def _measured(
     monkeypatch: pytest.MonkeyPatch, pool: Pool, server: Server, *members: Arm
 ) -> tuple[dict[str, Measured], Results]:
-    monkeypatch.setitem(arms.GROUPS, "latency", members)
+    monkeypatch.setitem(GROUPS, "latency", members)
     found = results({})
     async with serving(server.answer) as url:
         answering = {arm.answers: url for arm in members}
         heard = {"page": Heard("POST", "/listings/_search", b"5eed5eed")}
-        templates = Templates(OPTIONS, answering, heard, "key", ["a"])
-        await Rounds(Meter(pool, SIZE, {}), found, Progress()).group("latency", templates)
+        templates = Templates(answering, heard, "key", ["a"], page=2, large_page=1000)
+        await Meter(pool, SIZE, {}, found, Progress()).group("latency", templates)
     return found.groups["latency"], found
 
 
@@ -78,9 +70,9 @@ async def test_every_arm_is_asked_once_a_round_and_another_one_first(
     rounds, asked = [], server.asked[3 + 10 :]
     for _ in range(4):
         rounds.append(list(dict.fromkeys(asked[:10])))
-        assert sorted(asked[:10]) == sorted([arms.SERVICE] * 2 + ["show"] * 2 + [arms.RAW] * 6)
+        assert sorted(asked[:10]) == sorted([SERVICE] * 2 + ["show"] * 2 + [RAW] * 6)
         asked = asked[10:]
-    names = [arms.SERVICE, "show", arms.RAW]
+    names = [SERVICE, "show", RAW]
     assert rounds == [names, [*names[1:], names[0]], [names[2], *names[:2]], names]
     assert asked == []
 
@@ -104,13 +96,13 @@ async def test_an_arm_that_fails_is_reported_and_loses_no_other(monkeypatch: pyt
 
 
 async def test_an_encoding_is_never_measured_by_another(monkeypatch: pytest.MonkeyPatch, pool: Pool) -> None:
-    gzipped, zstd = (Arm(arms.SERVICE, encoding=encoding) for encoding in ("gzip", "zstd"))
+    gzipped, zstd = (Arm(SERVICE, encoding=encoding) for encoding in ("gzip", "zstd"))
     measured, found = await _measured(monkeypatch, pool, Server(), gzipped, zstd)
     assert list(measured) == [gzipped.name]
     assert found.absent == {f"latency: {zstd.name}": "requested zstd, but the response is identity"}
 
 
 async def test_a_page_that_lacks_records_is_rejected(monkeypatch: pytest.MonkeyPatch, pool: Pool) -> None:
-    measured, found = await _measured(monkeypatch, pool, Server(page=PAGE[:30]), Arm(arms.SERVICE))
+    measured, found = await _measured(monkeypatch, pool, Server(page=PAGE[:30]), Arm(SERVICE))
     assert measured == {}
     assert list(found.absent.values()) == ["the response has 1 listings instead of 2"]

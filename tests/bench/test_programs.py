@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.commands import MeasuredCommand
+from bench.programs import MeasuredCommand
 
 _HELD_BYTES = 300_000_000
 
