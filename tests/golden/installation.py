@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 
-from embedded.ports import free_ports
+from embedded.node_options import free_ports
 from tests.golden.exchange import Services
 from tests.golden.requests import KEYS, TOKENS, VALUES
 from tests.golden.rows import requests
