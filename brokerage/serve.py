@@ -11,6 +11,7 @@ from brokerage.help import epilog
 from brokerage_feed.terminal import echo
 from cluster.connection import ConnectionSettings
 from cluster.settings import load_settings
+from service.capabilities import require_known_capabilities
 from service.settings import ServiceSettings
 from service.telemetry.logs import configure_logging
 from service.workers.supervisor import Supervisor, WorkerPoolConfig
@@ -53,4 +54,6 @@ def _read_plan(host: str | None, port: int | None, workers: int | None) -> Worke
     changes = {name: value for name, value in options.items() if value is not None}
     connection = load_settings(ConnectionSettings, os.environ)
     connection.require_url()
-    return WorkerPoolConfig(replace(load_settings(ServiceSettings, os.environ), **changes), connection)  # type: ignore[arg-type]
+    settings = replace(load_settings(ServiceSettings, os.environ), **changes)  # type: ignore[arg-type]
+    require_known_capabilities(settings.without)
+    return WorkerPoolConfig(settings, connection)
