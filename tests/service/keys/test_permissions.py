@@ -172,5 +172,5 @@ def waiting_or_gathered(api: TestClient[Any, Any]) -> int:
     """Return how many requests wait for a search of listings in flight."""
     assert api.app is not None
     services = api.app[SERVICES]
-    together: int = sum(queue.current.waiters for queue in services.batch_loader._queues.values() if queue.current)
+    together: int = sum(queue.current.waiters for queue in services.engine.batches._queues.values() if queue.current)
     return sum(waiting(api.app)) + together
