@@ -19,7 +19,7 @@ from tests.indexer.conftest import Bench
 _PROGRAM = """
 import os
 import sys
-from cluster import index_wear
+from cluster import index_state
 from indexer.load import loader
 from indexer import backoff
 from indexer.maintenance import compaction
@@ -29,7 +29,7 @@ sys.modules["indexer.update"]._PUBLISH_INTERVAL_SECONDS = 0.05
 backoff._INITIAL_SECONDS = 0.005
 compaction._LONGEST_SECONDS = 0.0
 compaction.MAX_LOAD = 100
-index_wear.MAX_SEGMENTS = 1
+index_state.MAX_SEGMENTS = 1
 from brokerage.index import index
 index()
 """
