@@ -1,7 +1,9 @@
 """The `brokerage-feed` command: `pull` keeps a complete, current and verified copy of what an API key can read."""
 
 import os
+import sys
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -10,7 +12,7 @@ from click.shell_completion import CompletionItem
 
 from brokerage_feed.export import EXPORT_FORMATS
 from brokerage_feed.pull import PullArguments, exit_on_pull_error, exit_with_result, run_pull
-from brokerage_feed.pull_progress import open_display
+from brokerage_feed.pull_progress import PullDisplay, PullProgressLog
 from brokerage_feed.pull_settings import PULL_SETTINGS, reject_unknown_variables
 from brokerage_feed.records import RESOURCE_NAMES
 from brokerage_feed.tables import Spelling
@@ -167,3 +169,15 @@ def main(context: click.Context) -> None:
 
 
 main.add_command(pull)
+
+
+def open_display(*, as_json: bool) -> PullDisplay:
+    """Return bars if standard output is a terminal that `rich` can draw on, else JSON lines."""
+    if as_json or not sys.stdout.isatty() or find_spec("rich") is None:
+        return PullProgressLog(sys.stdout)
+    # Imported lazily, since its package is an optional dependency.
+    from rich.console import Console  # noqa: PLC0415
+
+    from brokerage_feed.pull_bars import PullProgressBars  # noqa: PLC0415
+
+    return PullProgressBars(Console())

@@ -1,11 +1,9 @@
-"""The status of each resource during a pull, shown as bars on a terminal, as JSON lines elsewhere or without `rich`."""
+"""The status of each resource during a pull, and its display as lines of JSON; `brokerage_feed.pull_bars` draws bars."""
 
-import sys
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from importlib.util import find_spec
 from typing import Protocol, Self, TextIO
 
 import msgspec
@@ -108,15 +106,3 @@ class PullProgressLog:
 
 def _plain(status: PullStatus) -> dict[str, object]:
     return asdict(status) | {"different": status.different[:1000]}
-
-
-def open_display(*, as_json: bool) -> PullDisplay:
-    """Return bars if standard output is a terminal that `rich` can draw on, else JSON lines."""
-    if as_json or not sys.stdout.isatty() or find_spec("rich") is None:
-        return PullProgressLog(sys.stdout)
-    # Imported lazily, since its package is an optional dependency.
-    from rich.console import Console  # noqa: PLC0415
-
-    from brokerage_feed.pull_bars import PullProgressBars  # noqa: PLC0415
-
-    return PullProgressBars(Console())

@@ -4,9 +4,10 @@ import sys
 
 import pytest
 
-from brokerage_feed import pull_progress
+from brokerage_feed import command
+from brokerage_feed.command import open_display
 from brokerage_feed.pull_bars import PullProgressBars
-from brokerage_feed.pull_progress import PullProgressLog, open_display
+from brokerage_feed.pull_progress import PullProgressLog
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_terminal_gets_bars_unless_lines_are_wanted_or_rich_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(open_display(as_json=False), PullProgressBars)
     assert isinstance(open_display(as_json=True), PullProgressLog)
-    monkeypatch.setattr(pull_progress, "find_spec", lambda _: None)
+    monkeypatch.setattr(command, "find_spec", lambda _: None)
     assert isinstance(open_display(as_json=False), PullProgressLog)
 
 
