@@ -1,4 +1,4 @@
-"""The status of each resource during a pull, and its display as lines of JSON; `brokerage_feed.pull_bars` draws bars."""
+"""The status of each resource during a pull, and its display as lines of JSON; `pull_bars` draws bars."""
 
 import time
 from collections.abc import Iterable
