@@ -6,7 +6,7 @@ provided to `Services` by `open` and found there by its type. `service.capabilit
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from aiohttp import web
@@ -40,10 +40,6 @@ class Surface:
     capabilities: tuple["Capability", ...]
     paths: tuple[str, ...]  # of the operations that have problem documents, from the root of the host
 
-    def has(self, name: str) -> bool:
-        """Return whether a capability is installed."""
-        return any(capability.name == name for capability in self.capabilities)
-
 
 @dataclass(frozen=True)
 class Capability:
@@ -67,4 +63,4 @@ class Capability:
     schemas: str = ""  # the module with its part of the OpenAPI document, imported with it
     tables: str = ""  # the module with generated parts of its pages, by placeholder, imported with them
     catalog: CatalogEntry | None = None  # an API of its own in the catalog of APIs
-    pages: tuple[str, ...] = field(default=())  # of `/docs`, which are about it alone
+    pages: tuple[str, ...] = ()  # of `/docs`, which are about it alone

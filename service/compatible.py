@@ -46,7 +46,7 @@ _ENCODED = re.compile(rb"[!-\"$-~]*")
 
 
 async def read_form(request: web.Request) -> str:
-    """Return the body of a request with `announces_form`, a query string; raise MalformedRequest."""
+    """Return the body of a request that `takes_body` accepts, a query string; raise MalformedRequest."""
     body = await request.content.read()
     if not _ENCODED.fullmatch(body):
         raise MalformedRequest("The form in the body must be percent-encoded.")

@@ -67,14 +67,16 @@ class Operation:
         response: web.Response | None = None
         try:
             async with asyncio.timeout(services.settings.deadline_seconds + self.extra_seconds):  # 504
-                key = await self._identify(services, request, adapter)  # 401, 429
+                strangers = services.admission.lane(RequestKind.STRANGER)
+                sent = authenticate(request, services.keys, strangers, adapter, self.bearer)
+                key = await _require_key(services, request, sent)  # 401, 429
                 seen.key_id, seen.tier = key.key_id, services.limiter.tier(key) or NO_LABEL
                 request = await adapter.adapt(request, key, self.schema)  # 400, 404
                 await services.sends.wait_for_room(key.key_id)  # 429
                 timer.record(Layer.AUTH)
                 async with services.admission.lane(self.lane).slot(key.key_id) as slot:  # 503
                     timer.record(Layer.TURN)
-                    key = await self._confirm(services, request, key)  # 401
+                    key = await _require_key(services, request, confirm(key, services.keys))  # 401
                     async with admit(services.limiter, request, key):  # 429
                         timer.record(Layer.AUTH)
                         call = await self._accept(services, request, key, slot, timer)  # 400, 403
@@ -99,21 +101,6 @@ class Operation:
         ):
             response.headers.add("Warning", f'299 - "Unknown parameters were ignored: {len(ignored)}"')
         return response
-
-    async def _identify(self, services: Services, request: web.Request, adapter: RequestAdapter) -> ApiKey:
-        strangers = services.admission.lane(RequestKind.STRANGER)
-        try:
-            return await authenticate(request, services.keys, strangers, adapter, self.bearer)
-        except Unauthorized:
-            _count_failure(services, request)
-            raise
-
-    async def _confirm(self, services: Services, request: web.Request, key: ApiKey) -> ApiKey:
-        try:
-            return await confirm(key, services.keys)
-        except Unauthorized:
-            _count_failure(services, request)
-            raise
 
     async def _accept(
         self, services: Services, request: web.Request, key: ApiKey, slot: AdmissionSlot, timer: Timer
@@ -163,9 +150,13 @@ class Operation:
             services.totals.timings.add(self.path, timer)
 
 
-def _count_failure(services: Services, request: web.Request) -> None:
-    # Only on failure: a valid key is never refused because of other clients at its address.
-    services.auth_failures.count(client_address(request, services.settings.proxies))
+async def _require_key(services: Services, request: web.Request, authentication: Awaitable[ApiKey]) -> ApiKey:
+    try:
+        return await authentication
+    except Unauthorized:
+        # Only on failure: a valid key is never refused because of other clients at its address.
+        services.auth_failures.count(client_address(request, services.settings.proxies))
+        raise
 
 
 def _row_count(response: web.Response, seen: RequestObservation) -> int:

@@ -188,7 +188,7 @@ async def download_file(call: RequestContext) -> web.Response:
 def _require_readable(call: RequestContext, resource: Resource) -> str:
     """Return the company of a request that may read all of its files; raise InvalidRequest or FilesForbidden."""
     withheld = any(field.group in call.visibility.withheld for field in resource.view(View.INDEX))
-    if withheld or (call.visibility.display and resource.address):
+    if withheld or call.visibility.hides_addresses(resource):
         raise FilesForbidden(resource.alias)
     if (company := call.scope.single_company) is None:
         raise InvalidRequest.of(COMPANY_PARAMETER, "name one company: each has files of its own.")

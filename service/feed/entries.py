@@ -21,7 +21,7 @@ from service.feed.token import view_fingerprint
 from service.http.responses import JsonBytes
 from service.records.projection import Variant
 from service.request_context import UNDERSCORE_PARAMETER, RequestContext
-from service.search.query import HIDDEN_ADDRESS, Body, Clause, displayed, lacks_field, terms, used_fields
+from service.search.query import HIDDEN_ADDRESS, Body, Clause, lacks_field, terms, used_fields
 from service.search.responses import malformed_response
 from service.search.responses import parse_hits as parsed_hits
 from service.telemetry.counters import UNMARKED_RESPONSES
@@ -255,7 +255,7 @@ class FeedView:
 
     def clauses(self, resource: Resource) -> list[Clause]:
         """Return the clauses that restrict records, in addition to the scope."""
-        clauses: list[Clause] = [*displayed(resource, self.call.visibility.display)]
+        clauses: list[Clause] = [*self.call.visibility.clauses(resource)]
         if resource is LISTING and self._on_market:
             clauses.append(terms("status", ON_MARKET_STATUSES))
         if _has_deactivation(resource) and not self._with_deactivated:

@@ -1,4 +1,4 @@
-"""The pages of `/docs`, and the handler that serves them."""
+"""The pages of `/docs`, their assets, and which of them a deployment has."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
