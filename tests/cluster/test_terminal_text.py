@@ -22,7 +22,7 @@ HOSTILE = "a\x1b]0;title\x07\x1b[2J\x9b31m\rb\u202etxt.exe\u2028\x00\x7f"
 UNSAFE = "".join(character for character in HOSTILE if not character.isprintable())
 # Of commands that print texts of others, all but shell code of our own.
 _PRINTERS = {"consumer/brokerage_feed/terminal.py", "brokerage/completion.py"}
-_CONSOLES = {"cluster/terminal.py", "consumer/brokerage_feed/pull_progress.py"}
+_CONSOLES = {"cluster/terminal.py", "consumer/brokerage_feed/command.py"}
 
 
 def _is_safe(text: str) -> bool:
