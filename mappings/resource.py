@@ -16,7 +16,7 @@ from mappings.visibility import (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Resource:
     """The fields of a record, the alias of its index, and its search fields.
 
@@ -36,10 +36,6 @@ class Resource:
     volatile: frozenset[str] = frozenset()
     address: frozenset[str] = frozenset()
     envelope_members: frozenset[str] = frozenset()
-
-    def __hash__(self) -> int:
-        """Hash by alias, which is unique."""
-        return hash(self.alias)
 
     @cached_property
     def identifier_form(self) -> TextForm | None:
@@ -65,12 +61,9 @@ class Resource:
         """Return the fields of a view, in the contract's order."""
         return tuple(member for member in self.fields if view in member.views)
 
-    def flags(self, view: View) -> dict[str, tuple[Field, ...]]:
-        """Return the fields that each flag of a view includes."""
-        return self._flags[view]
-
     @cached_property
-    def _flags(self) -> dict[View, dict[str, tuple[Field, ...]]]:
+    def flags(self) -> dict[View, dict[str, tuple[Field, ...]]]:
+        """The fields that each flag includes, by view."""
         return {view: self._flags_of(view) for view in View}
 
     def _flags_of(self, view: View) -> dict[str, tuple[Field, ...]]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 
@@ -24,7 +24,7 @@ from service.health.monitor import DRAINING, HEALTH_MONITOR, HealthMonitor, live
 from service.http.adapter import RequestAdapter
 from service.http.cors import cors_middleware
 from service.http.problems import problem_middleware
-from service.http.requests import BoundedRouter, allowed_hosts_middleware, slash_middleware
+from service.http.requests import BoundedRouter, allowed_hosts_middleware
 from service.http.send_monitor import SEND_MONITOR, SendLimits, SendMonitor
 from service.keys.revocation_list import RevocationList
 from service.keys.ring import KeyRing, KeyUsage
@@ -36,16 +36,16 @@ from service.resources import OPERATIONS
 from service.resources.responses import RecordFormats
 from service.search.cached_value import CacheAges, CachedValue
 from service.search.engine import SearchEngine
+from service.search.placement import LiveIndex
 from service.search.shared_state import CompanyDirectoryReader, read_mark
-from service.services import Services
+from service.services import SERVICES, Services
 from service.settings import ServiceSettings
+from service.telemetry.logs import REQUEST_OBSERVER, AccessLog, EmitLine, RequestObserver
 from service.telemetry.metrics import create_metrics_app
 from service.telemetry.observation import CURRENT_OBSERVATION, StartSpan, Tracing
-from service.telemetry.requests import REQUEST_OBSERVER, AccessLog, EmitLine, RequestObserver
 
 API_ROOT = "/v1"
 _VARIABLE = re.compile(r"\{(\w+)\}")
-SERVICES = web.AppKey("services", Services)
 
 
 def create_app(
@@ -63,12 +63,12 @@ def create_app(
     app[DRAINING] = asyncio.Event()
     app.cleanup_ctx.append(partial(_run_services, surface, connection, emit, tracing))
     for path, operation in _operations(capabilities):
-        _route(app, "GET", path, _operation_handler(operation))
+        _route(app, "GET", path, partial(operation.respond, path))
     for capability in capabilities:
         for (method, path), handler in (capability.routes(surface) if capability.routes else {}).items():
-            _route(app, method, path, handler)
+            _route(app, method, path, partial(_note_route, path, handler))
     for path, handler in {"/livez": livez, "/readyz": readyz, "/startupz": startupz}.items():
-        _route(app, "GET", path, handler)
+        _route(app, "GET", path, partial(_note_route, path, handler))
     return app
 
 
@@ -102,18 +102,13 @@ def _operations(capabilities: Sequence[Capability]) -> Iterator[tuple[str, Opera
             yield root + operation.path, operation
 
 
-def _adapter(surface: Surface) -> RequestAdapter:
-    return next((each.adapter(surface) for each in surface.capabilities if each.adapter), RequestAdapter())
-
-
 def _middlewares(surface: Surface, tracing: Tracing | None) -> list[Middleware]:
     origins = surface.settings.cors_origins
     errors = [capability.errors for capability in surface.capabilities if capability.errors is not None]
     return [
         *([] if tracing is None else [tracing.middleware]),
         *([cors_middleware(origins)] if origins else []),
-        problem_middleware(errors, _adapter(surface)),
-        slash_middleware,
+        problem_middleware(errors, surface.adapter),
     ]
 
 
@@ -130,10 +125,10 @@ async def _run_services(
             stack.push_async_callback(asyncio.to_thread, tracing.close)
         client = _client(settings, connection)
         stack.push_async_callback(client.close)
-        services = app[SERVICES] = build_services(client, settings, connection, tracing.start_span if tracing else None)
-        services.provide(RequestAdapter, _adapter(surface))
+        start_span = tracing.start_span if tracing else None
+        services = app[SERVICES] = build_services(client, settings, connection, start_span, surface.adapter)
         services.provide(
-            RecordFormats, RecordFormats(each for capability in capabilities for each in capability.formats)
+            RecordFormats, RecordFormats.of([each for capability in capabilities for each in capability.formats])
         )
         listeners = [capability.listens(services) for capability in capabilities if capability.listens]
         access_log = AccessLog(settings.access_log, settings.proxies, emit)
@@ -144,7 +139,7 @@ async def _run_services(
             connection,
             settings,
             partial(_read_shared_state, services),
-            {connection.alias(resource): mark for resource, mark in services.marks.items()},
+            {index.alias: index.mark for index in services.indices.values()},
         )
         await services.limiter.open()
         stack.push_async_callback(services.limiter.close)
@@ -184,20 +179,18 @@ def build_services(
     settings: ServiceSettings,
     connection: ConnectionSettings,
     trace: StartSpan | None = None,
+    adapter: RequestAdapter | None = None,
 ) -> Services:
     """Build the services around one Elasticsearch client; capabilities provide theirs when they are opened."""
     engine = SearchEngine(client.transport, connection.authorization(), settings, trace)
     ages = CacheAges.of(settings)
     revocations = RevocationList(settings.revocation_list, ages.fresh_seconds)
     usage = KeyUsage(engine, connection.usage_index)
-    marks = {
-        resource: CachedValue(
-            partial(read_mark, engine, connection.control_index, connection.alias(resource)),
-            ages,
-            settings.shared_seconds,
-        )
-        for resource in RESOURCES
-    }
+    indices = {}
+    for resource in RESOURCES:
+        alias = connection.alias(resource)
+        read = partial(read_mark, engine, connection.control_index, alias)
+        indices[resource] = LiveIndex(alias, CachedValue(read, ages, settings.shared_seconds))
     return Services(
         connection=connection,
         settings=settings,
@@ -208,8 +201,9 @@ def build_services(
         auth_failures=AuthFailureLimiter(settings.failures_per_minute),
         sends=SendMonitor(SendLimits.of(settings)),
         directory=CachedValue(CompanyDirectoryReader(engine, connection.alias(COMPANY)).read, ages),
-        marks=marks,
+        indices=indices,
         tokens=TokenVault(CachedValue(partial(read_token_sealer, engine, connection.control_index), ages)),
+        adapter=adapter or RequestAdapter(),
     )
 
 
@@ -217,26 +211,16 @@ def _route(app: web.Application, method: str, path: str, handler: Handler) -> No
     # By default a variable matches no braces, which an identifier may have.
     pattern = _VARIABLE.sub(r"{\1:[^/]+}", path)
     if method != "GET":
-        app.router.add_route(method, pattern, _with_route(path, handler))
+        app.router.add_route(method, pattern, handler)
         return
-    app.router.add_get(pattern, _with_route(path, handler))
-    app.router.add_route("OPTIONS", pattern, _with_route(path, _options))
+    app.router.add_get(pattern, handler)
+    app.router.add_route("OPTIONS", pattern, partial(_note_route, path, _options))
 
 
-def _with_route(path: str, handler: Handler) -> Handler:
-    async def handle(request: web.Request) -> web.StreamResponse:
-        CURRENT_OBSERVATION.get().route = path
-        return await handler(request)
-
-    return handle
+async def _note_route(path: str, handler: Handler, request: web.Request) -> web.StreamResponse:
+    CURRENT_OBSERVATION.get().route = path
+    return await handler(request)
 
 
 async def _options(_: web.Request) -> web.Response:
     return web.Response(status=204, headers={"Allow": "GET, HEAD, OPTIONS"})
-
-
-def _operation_handler(operation: Operation) -> Callable[[web.Request], Awaitable[web.Response]]:
-    async def handle(request: web.Request) -> web.Response:
-        return await operation.respond(request.app[SERVICES], request)
-
-    return handle

@@ -7,6 +7,7 @@ provided to `Services` by `open` and found there by its type. `service.capabilit
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from aiohttp import web
@@ -18,8 +19,8 @@ from service.operation import Operation
 from service.resources.responses import RecordFormat
 from service.services import Services
 from service.settings import ServiceSettings
+from service.telemetry.logs import RequestListener
 from service.telemetry.observation import Tracing
-from service.telemetry.requests import RequestListener
 
 
 class CatalogEntry(NamedTuple):
@@ -39,6 +40,11 @@ class Surface:
     settings: ServiceSettings
     capabilities: tuple["Capability", ...]
     paths: tuple[str, ...]  # of the operations that have problem documents, from the root of the host
+
+    @cached_property
+    def adapter(self) -> RequestAdapter:
+        """What takes the requests of clients that expect another API."""
+        return next((each.adapter(self) for each in self.capabilities if each.adapter), RequestAdapter())
 
 
 @dataclass(frozen=True)

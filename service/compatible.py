@@ -16,8 +16,14 @@ from yarl import URL
 from service.capability import Capability, Surface
 from service.errors import InvalidRequest, NotFound, Unauthorized
 from service.http.adapter import RequestAdapter
-from service.http.negotiation import MAX_ELEMENTS, joined_lines
-from service.http.requests import MAX_URL_BYTES, MalformedRequest, require_bounded_target
+from service.http.negotiation import MAX_ELEMENTS
+from service.http.requests import (
+    MAX_URL_BYTES,
+    BodyNotAllowed,
+    MalformedRequest,
+    joined_lines,
+    require_bounded_target,
+)
 from service.http.responses import API_KEY_HEADER
 from service.keys.api_key import COMPATIBLE, ApiKey
 from service.telemetry.observation import CURRENT_OBSERVATION
@@ -132,7 +138,9 @@ class CompatibleAdapter(RequestAdapter):
         if not (observation.is_compatible or key.profile == COMPATIBLE):
             if request.path.startswith(f"{COMPATIBLE_ROOT}/") and not request.body_exists:
                 raise NotFound("There is nothing at this path.")
-            return await super().adapt(request, key, schema)
+            if request.body_exists:
+                raise BodyNotAllowed
+            return request
         observation.is_compatible = True
         form = await read_form(request) if request.body_exists else ""
         require_bounded_target(request.raw_path + form)

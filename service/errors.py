@@ -1,7 +1,6 @@
 """What can go wrong in a request: each error is one problem document (`/docs/problems`)."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import cycle
@@ -240,24 +239,3 @@ class DeadlineExceeded(ApiError):
     def __init__(self) -> None:
         """Set when to retry."""
         super().__init__("The request took too long. Try again, or request less data.", headers={"Retry-After": "2"})
-
-
-class CollectedFaults:
-    """The faults of invalid parameters that several steps have found."""
-
-    def __init__(self) -> None:
-        """Start without faults."""
-        self._faults: list[ParameterFault] = []
-
-    @contextmanager
-    def collect(self) -> Iterator[None]:
-        """Keep the faults of an InvalidRequest that the step raises."""
-        try:
-            yield
-        except InvalidRequest as error:
-            self._faults += error.faults
-
-    def raise_any(self) -> None:
-        """Raise InvalidRequest with all faults, if there are any."""
-        if self._faults:
-            raise InvalidRequest(*self._faults)

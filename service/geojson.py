@@ -5,17 +5,16 @@ The bytes of a record go into its feature unchanged; only the identifier and the
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 import msgspec
-from multidict import MultiMapping
 
 from mappings.fields import underscore
 from mappings.resource import Resource
 from service.capability import Capability
 from service.errors import InvalidRequest
-from service.http.negotiation import GEOJSON, JSON, joined_lines, media_ranges
+from service.http.negotiation import GEOJSON
 from service.http.responses import JsonBytes
 from service.records.projection import Variant
 
@@ -25,52 +24,12 @@ _TIMESTAMPS_ONLY = "timestamps_only"
 # Decimal degrees. `float` accepts more: nan, 1_000, digits of other scripts.
 _DEGREES = re.compile(r" *[+-]?[0-9]{1,3}(?:\.[0-9]*)? *")
 _FEATURE_END = b"}"
-# Clients send a handful of different headers; the bound is for a client that makes them up.
-_CACHED_HEADERS = 128
-
-
-@lru_cache(maxsize=_CACHED_HEADERS)
-def prefers_geojson(accept: str) -> bool:
-    """Return whether a client weighs GeoJSON above JSON.
-
-    `accept` is the value of `Accept`, with several lines joined by commas, or `""` if none was sent. A client that
-    weighs both alike gets JSON, and so does one that accepts neither: a readable response helps more than a refusal.
-
-    The most specific range that matches a type counts; a range that is listed twice has the lower weight. Malformed
-    elements, parameters other than the weight, and ranges with a quoted comma are ignored.
-    """
-    weights = _media_weights(accept)
-    return _media_weight(weights, GEOJSON) > _media_weight(weights, JSON)
-
-
-def _media_weight(weights: dict[str, float], media_type: str) -> float:
-    family = media_type.partition("/")[0]
-    return next((weights[name] for name in (media_type, f"{family}/*", "*/*") if name in weights), 0.0)
-
-
-def _media_weights(accept: str) -> dict[str, float]:
-    weights: dict[str, float] = {}
-    for each in media_ranges(accept):
-        weights[each.media_type] = min(each.weight, weights.get(each.media_type, 1.0))
-    return weights
 
 
 @cache
 def has_coordinates(resource: Resource) -> bool:
     """Return whether the records of a resource have coordinates."""
     return _COORDINATES.issubset(field.name for field in resource.fields)
-
-
-def wants_geojson(headers: MultiMapping[str], parameters: Mapping[str, Any]) -> bool:
-    """Return whether a request prefers GeoJSON.
-
-    Raise InvalidRequest if it combines it with `timestamps_only`, whose records have no coordinates.
-    """
-    if not prefers_geojson(joined_lines(headers, "Accept")):
-        return False
-    if parameters.get(_TIMESTAMPS_ONLY):
-        raise InvalidRequest.of(_TIMESTAMPS_ONLY, "has no coordinates; request application/json, or full records.")
-    return True
 
 
 def feature_collection(variant: Variant, records: Sequence[JsonBytes], *, is_final: bool) -> list[JsonBytes]:
@@ -137,9 +96,10 @@ class GeoJson:
         """Return whether the records of a resource have coordinates."""
         return has_coordinates(resource)
 
-    def is_wanted(self, headers: MultiMapping[str], parameters: Mapping[str, Any]) -> bool:
-        """Return whether a request prefers it; raise InvalidRequest as `wants_geojson`."""
-        return wants_geojson(headers, parameters)
+    def require(self, parameters: Mapping[str, Any]) -> None:
+        """Raise InvalidRequest for `timestamps_only`, whose records have no coordinates."""
+        if parameters.get(_TIMESTAMPS_ONLY):
+            raise InvalidRequest.of(_TIMESTAMPS_ONLY, "has no coordinates; request application/json, or full records.")
 
     def page(self, variant: Variant, records: Sequence[JsonBytes], *, is_final: bool) -> list[JsonBytes]:
         """Return a page of records as a feature collection."""

@@ -16,18 +16,17 @@ from marshmallow import Schema
 from service.errors import Unauthorized
 from service.http.adapter import RequestAdapter
 from service.http.requests import client_address
-from service.http.responses import BufferListPayload, count_records, encode_response, has_sent_tag
+from service.http.responses import BufferListPayload, encode_response, has_sent_tag
 from service.keys.api_key import ApiKey
 from service.keys.authentication import Bearer, authenticate, confirm, reject_guarded_parameters
 from service.limits.admission import AdmissionSlot, RequestKind
 from service.limits.rates import admit, refund_request
 from service.parameters.parser import parse_query, unknown_parameters
 from service.request_context import RequestContext
-from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER, resolve_scope
+from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER, Visibility, resolve_scope
 from service.sent import SentObserver
-from service.services import Services
-from service.telemetry.observation import CURRENT_OBSERVATION, NO_LABEL, Layer, RequestObservation, Timer
-from service.visibility import Visibility
+from service.services import SERVICES, Services
+from service.telemetry.observation import CURRENT_OBSERVATION, NO_LABEL, Layer, Timer
 
 _AS_IT_IS = RequestAdapter()
 
@@ -56,41 +55,48 @@ class Operation:
         """The admission lane; by default a path with an identifier is a show, any other a page."""
         return self.kind or (RequestKind.SHOW if "{" in self.path else RequestKind.PAGE)
 
-    async def respond(self, services: Services, request: web.Request) -> web.Response:
+    async def respond(self, route: str, request: web.Request) -> web.Response:
         """Take a request through all steps, within the deadline; each of them may refuse it.
 
-        The admission slot is released before the response is written, so a slow reader holds no slot.
+        The admission slot is released before the response is written, so a slow reader holds no slot. `route` is the
+        template of the request's path.
         """
+        services: Services = request.app[SERVICES]
         timer, seen = Timer(), CURRENT_OBSERVATION.get()
-        seen.timer = timer
-        adapter = services.of(RequestAdapter) if self.adaptable else _AS_IT_IS
+        seen.timer, seen.route = timer, route
+        adapter = services.adapter if self.adaptable else _AS_IT_IS
         response: web.Response | None = None
         try:
             async with asyncio.timeout(services.settings.deadline_seconds + self.extra_seconds):  # 504
-                strangers = services.admission.lane(RequestKind.STRANGER)
-                sent = authenticate(request, services.keys, strangers, adapter, self.bearer)
-                key = await _require_key(services, request, sent)  # 401, 429
-                seen.key_id, seen.tier = key.key_id, services.limiter.tier(key) or NO_LABEL
+                strangers = services.admission.lanes[RequestKind.STRANGER]
+                key = await authenticate(request, services.keys, strangers, adapter, self.bearer)  # 401, 429
+                seen.key_id, seen.tier = key.key_id, key.tier if key.tier in services.limiter.tiers else NO_LABEL
                 request = await adapter.adapt(request, key, self.schema)  # 400, 404
-                await services.sends.wait_for_room(key.key_id)  # 429
+                if services.sends.unsent_bytes:
+                    await services.sends.wait_for_room(key.key_id)  # 429
                 timer.record(Layer.AUTH)
-                async with services.admission.lane(self.lane).slot(key.key_id) as slot:  # 503
+                async with services.admission.lanes[self.lane].slot(key.key_id) as slot:  # 503
                     timer.record(Layer.TURN)
-                    key = await _require_key(services, request, confirm(key, services.keys))  # 401
+                    key = await confirm(key, services.keys)  # 401
                     async with admit(services.limiter, request, key):  # 429
                         timer.record(Layer.AUTH)
                         call = await self._accept(services, request, key, slot, timer)  # 400, 403
                         response = await self.handler(call)  # 400, 404, 503
                         timer.record(Layer.SPLICE)
-                        seen.rows = _row_count(response, seen)
                         response = await encode_response(request, response, services.compression_cache)  # 304
                         timer.record(Layer.ENCODE)
-                        if isinstance(response.body, BufferListPayload):
+                        if services.sends.unsent_bytes and isinstance(response.body, BufferListPayload):
                             await services.sends.wait_for_room(key.key_id, response.body.size or 0)  # 429
-                    timer.record(Layer.AUTH)  # the rest of a rate count that ran alongside the search
+                    if services.limiter.is_shared:
+                        timer.record(Layer.AUTH)  # the rest of a count in Redis, which ran alongside the search
                     if response.status == HTTPStatus.NOT_MODIFIED and has_sent_tag(request, response):
                         await refund_request(services.limiter, request, key)
-                    call.sent.finish(request, response)
+                    if call.sent is not None:
+                        call.sent.finish(request, response)
+        except Unauthorized:
+            # Only on failure: a valid key is never refused because of other clients at its address.
+            services.auth_failures.count(client_address(request, services.settings.proxies))
+            raise
         except BaseException:
             if response is not None and isinstance(response.body, Payload):
                 await response.body.close()  # it will not be sent, and a stream holds a slot
@@ -111,11 +117,12 @@ class Operation:
         is_compatible = CURRENT_OBSERVATION.get().is_compatible
         tolerates = services.settings.tolerate_unknown or is_compatible
         parameters = await parse_query(request, self.schema, tolerate_unknown=tolerates)
+        directory = await services.directory.get()
         visibility = Visibility.of(key)
         if visibility.withheld:
             reject_guarded_parameters(self.schema, parameters, visibility.withheld)
-        directory = await services.directory.get()
         is_head = request.method == "HEAD"
+        observer: SentObserver | None = services.state.get(SentObserver)
         call = RequestContext(
             services=services,
             timer=timer,
@@ -129,7 +136,7 @@ class Operation:
             visibility=visibility,
             slot=slot,
             key_id=key.key_id,
-            sent=services.of(SentObserver).open(key.key_id, is_head=is_head),
+            sent=None if observer is None else observer.open(key.key_id, is_head=is_head),
             is_compatible=is_compatible,
             is_head=is_head,
         )
@@ -145,21 +152,7 @@ class Operation:
             services.totals.timings.add(self.path, timer)
 
         if isinstance(response.body, BufferListPayload):
+            CURRENT_OBSERVATION.get().rows = response.body.records
             response.body.on_sent = on_sent
         else:  # 304: there is no body to write
             services.totals.timings.add(self.path, timer)
-
-
-async def _require_key(services: Services, request: web.Request, authentication: Awaitable[ApiKey]) -> ApiKey:
-    try:
-        return await authentication
-    except Unauthorized:
-        # Only on failure: a valid key is never refused because of other clients at its address.
-        services.auth_failures.count(client_address(request, services.settings.proxies))
-        raise
-
-
-def _row_count(response: web.Response, seen: RequestObservation) -> int:
-    if not isinstance(body := response.body, BufferListPayload):
-        return seen.rows
-    return count_records(body.buffers) if body.records is None else body.records

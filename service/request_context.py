@@ -13,13 +13,12 @@ from mappings.fields import View
 from mappings.resource import Resource
 from service.limits.admission import LARGE_PAGE_RECORDS, AdmissionSlot, RequestKind
 from service.records.projection import Variant
-from service.scope import CompanyDirectory, Scope
+from service.scope import CompanyDirectory, Scope, Visibility
 from service.search.placement import OneShard, ServedShards, scope_reach
 from service.search.query import Clause, Selection
-from service.sent import NOT_OBSERVED, Sent
+from service.sent import Sent
 from service.services import Services
 from service.telemetry.observation import Layer, Timer
-from service.visibility import Visibility
 
 Result = TypeVar("Result")
 
@@ -43,7 +42,7 @@ class RequestContext:
     visibility: Visibility
     slot: AdmissionSlot
     key_id: str = ""  # the public id of the key
-    sent: Sent = NOT_OBSERVED  # notes which records the response sends
+    sent: Sent | None = None  # notes which records the response sends, for an audit
     is_compatible: bool = False  # whether the key or the request has the compatible profile
     origin: str = ""  # for absolute URLs in bodies: the scheme and host of the client's request
     is_head: bool = False  # whether the response's body is not sent
@@ -53,7 +52,7 @@ class RequestContext:
 
         Every operation gets its variant here, so that none can forget the fields that a key may not see.
         """
-        flags = frozenset(name for name in resource.flags(view) if all_flags or self.parameters.get(name))
+        flags = frozenset(resource.flags[view] if all_flags else filter(self.parameters.get, resource.flags[view]))
         underscored = self.parameters.get(UNDERSCORE_PARAMETER, False)
         hides_addresses = self.visibility.hides_addresses(resource)
         return Variant(resource, view, flags, underscored, self.visibility.withheld, hides_addresses)
@@ -77,8 +76,10 @@ class RequestContext:
         self.timer.record(Layer.QUERY)
         if body.get("size", 0) > LARGE_PAGE_RECORDS:  # type: ignore[operator]
             await self._take_turn_of_large_pages()
-        alias, mark = self.services.connection.alias(resource), self.mark(resource)
-        self.sent.searches(resource, mark)
+        index = self.services.indices[resource]
+        alias, mark = index.alias, index.mark.current
+        if self.sent is not None:
+            self.sent.searches(resource, mark)
         reach = await scope_reach(self, resource, sequence)
         response = await self.services.engine.search(alias, body, mark, reach._replace(only=only))
         self.timer.record(Layer.ELASTICSEARCH)
@@ -86,23 +87,23 @@ class RequestContext:
 
     def served_shards(self, resource: Resource) -> ServedShards | None:
         """Return the shards of the live index, None if it has one."""
-        return self.services.engine.shards.get(self.services.connection.alias(resource))
+        return self.services.engine.shards.get(self.services.indices[resource].alias)
 
     async def repeat_after_swap(
         self, resource: Resource, attempt: Callable[[ServedShards | None], Awaitable[Result]]
     ) -> Result:
         """Return what `attempt` returns for the shards of the live index; again if it raises NoLongerServed."""
-        return await self.services.engine.shards.repeat(self.services.connection.alias(resource), attempt)
+        return await self.services.engine.shards.repeat(self.services.indices[resource].alias, attempt)
 
     def require(self, resource: Resource, fields: Iterable[str]) -> None:
         """Raise RebuildDue for search fields that are read from documents and that the live index lacks."""
-        self.services.engine.refuse_missing(self.services.connection.alias(resource), fields)
+        self.services.engine.refuse_missing(self.services.indices[resource].alias, fields)
 
     async def _take_turn_of_large_pages(self) -> None:
-        lane = self.services.admission.lane
-        await self.slot.exchange(lane(RequestKind.PAGE), lane(RequestKind.LARGE_PAGE))
+        lanes = self.services.admission.lanes
+        await self.slot.exchange(lanes[RequestKind.PAGE], lanes[RequestKind.LARGE_PAGE])
         self.timer.record(Layer.TURN)
 
     def mark(self, resource: Resource) -> Mark | None:
         """Return the mark that this request can have read."""
-        return self.services.marks[resource].current if resource in self.services.marks else None
+        return self.services.indices[resource].mark.current

@@ -1,15 +1,19 @@
-"""Which companies a request may read: what its key allows, narrowed by its parameters, as part of every query.
+"""What a request may read: the companies that its key allows, narrowed by its parameters, and what it sees of records.
 
 Rules 1-6 of the spec's shared parameter `parent_company_id`, and decisions, Identity, keys, scope.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 
+from mappings import FIELD_GROUPS
+from mappings.resource import Resource
+from mappings.visibility import WITHHELD, DisplayLicence
 from service.errors import ApiError, Forbidden, InvalidRequest
 from service.keys.api_key import ApiKey
 
@@ -53,7 +57,7 @@ class CompanyDirectory:
 
     def keys_of(self, companies: Iterable[str]) -> frozenset[str]:
         """Return the keys of those of the given companies that exist."""
-        return frozenset(key for key in map(self.key, companies) if key is not None)
+        return frozenset(filter(None, map(self.keys.get, companies)))
 
     def family(self, parent: str) -> frozenset[str]:
         """Return the keys of a company and of those below it."""
@@ -69,11 +73,11 @@ class Scope:
 
     companies: frozenset[str] | None
     is_explicit: bool = False
+    single_company: str | None = field(init=False, compare=False)  # the company's key if the scope is a single company
 
-    @property
-    def single_company(self) -> str | None:
-        """The company's key if the scope is a single company."""
-        return next(iter(self.companies)) if self.companies is not None and len(self.companies) == 1 else None
+    def __post_init__(self) -> None:
+        single = next(iter(self.companies)) if self.companies is not None and len(self.companies) == 1 else None
+        object.__setattr__(self, "single_company", single)
 
     def covers(self, company: str) -> bool:
         """Return whether a company is in the scope."""
@@ -84,8 +88,10 @@ def allowed_scope(key: ApiKey, directory: CompanyDirectory) -> Scope:
     """Return everything that a key may read."""
     if key.all_companies:
         return Scope(None)
-    families = [directory.family(parent) for parent in directory.keys_of(key.parent_companies)]
     companies = directory.keys_of(key.companies)
+    if not key.parent_companies:
+        return Scope(companies)
+    families = [directory.family(parent) for parent in directory.keys_of(key.parent_companies)]
     if len(families) == 1 and companies <= families[0]:
         return Scope(families[0])  # thousands of companies are not copied for each request
     return Scope(companies.union(*families))
@@ -138,3 +144,39 @@ def _refusal(parameter: str, value: str, *, knows_all: bool) -> ApiError:
 
 def _is_numeric(company: str) -> bool:
     return company.isascii() and company.isdigit()
+
+
+# Matches the records that a display licence allows to show.
+_SHOWN: dict[str, object] = {"bool": {"must_not": [{"term": {WITHHELD: True}}]}}
+
+
+def withheld_groups(granted: Collection[str] | None) -> frozenset[str]:
+    """Return the field groups hidden from a key; `granted` are the visible ones, or None for all.
+
+    Unknown group names grant nothing. Restricted keys do not see groups that are declared later.
+    """
+    return frozenset() if granted is None else FIELD_GROUPS.difference(granted)
+
+
+class Visibility(NamedTuple):
+    """What a key may see, made once for a request.
+
+    `withheld` are the field groups whose fields are emptied, and by which the key may not filter; `display` is its
+    licence (decision 36), None for a key that may show everything.
+    """
+
+    withheld: frozenset[str] = frozenset()
+    display: DisplayLicence | None = None
+
+    @classmethod
+    def of(cls, key: ApiKey) -> Visibility:
+        """Return what a key may see."""
+        return cls(withheld_groups(key.fields), key.display)
+
+    def clauses(self, resource: Resource) -> tuple[dict[str, object], ...]:
+        """Return the clauses that withhold the records which the licence does not allow to show."""
+        return (_SHOWN,) if self.display and resource.address else ()
+
+    def hides_addresses(self, resource: Resource) -> bool:
+        """Return whether the address of records that opted out of showing it is emptied."""
+        return bool(self.display and resource.address)

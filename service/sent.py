@@ -1,7 +1,7 @@
-"""What responses send, as the core tells it to whoever observes it. Nobody does unless the audit is installed."""
+"""What responses send, as the core tells it to who observes it: the audit, if it is installed and configured."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from aiohttp import web
 
@@ -10,15 +10,14 @@ from mappings.resource import Resource
 from service.http.responses import JsonBytes
 
 
-class Sent:
-    """Notes what one request sends. This one notes nothing."""
+class Sent(Protocol):
+    """Notes what one request sends."""
 
     def searches(self, resource: Resource, mark: Mark | None) -> None:
         """Note the mark that the next search is at least as new as."""
 
     def ends(self) -> list[int] | None:
         """Return a list for the positions after records, which `hits` needs; None if it does not."""
-        return None
 
     def hits(self, resource: Resource, response: bytes, ends: list[int] | None, count: int) -> None:
         """Note the first `count` hits of a response of Elasticsearch, sorted by identifier or feed key."""
@@ -45,12 +44,9 @@ class Sent:
         """Record what was noted, once the response is decided."""
 
 
-NOT_OBSERVED = Sent()
-
-
 class SentObserver:
-    """Opens the notes of each request; this one keeps none."""
+    """Opens the notes of each request."""
 
-    def open(self, key_id: str, *, is_head: bool) -> Sent:  # noqa: ARG002 - observers that keep notes use both
+    def open(self, key_id: str, *, is_head: bool) -> Sent:
         """Return the notes of one request of a key."""
-        return NOT_OBSERVED
+        raise NotImplementedError

@@ -1,7 +1,11 @@
 """The services that handlers use, built once per application by `service.app`."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeVar
+
+from aiohttp import web
 
 from cluster.connection import ConnectionSettings
 from cluster.control_index import Mark
@@ -17,7 +21,7 @@ from service.limits.rates import KeyLimiter
 from service.scope import CompanyDirectory
 from service.search.cached_value import CachedValue
 from service.search.engine import SearchEngine
-from service.sent import SentObserver
+from service.search.placement import LiveIndex
 from service.settings import ServiceSettings
 from service.telemetry.observation import Totals
 
@@ -37,23 +41,30 @@ class Services:
     auth_failures: AuthFailureLimiter
     sends: SendMonitor
     directory: CachedValue[CompanyDirectory]
-    marks: dict[Resource, CachedValue[Mark | None]]
+    indices: Mapping[Resource, LiveIndex]
     tokens: TokenVault
+    adapter: RequestAdapter = field(default_factory=RequestAdapter)
     compression_cache: CompressionCache = field(default_factory=CompressionCache)
     totals: Totals = field(default_factory=Totals)
-    _state: dict[type, Any] = field(
-        default_factory=lambda: {SentObserver: SentObserver(), RequestAdapter: RequestAdapter()}
-    )
+    state: dict[type, Any] = field(default_factory=dict)
+
+    @cached_property
+    def marks(self) -> dict[Resource, CachedValue[Mark | None]]:
+        """The marks of all resources."""
+        return {resource: index.mark for resource, index in self.indices.items()}
 
     def provide(self, kind: type[State], value: State) -> None:
         """Let handlers find a value by its type, once, while the application starts."""
-        self._state[kind] = value
+        self.state[kind] = value
 
     def of(self, kind: type[State]) -> State:
         """Return the value of a type; raise KeyError if none was provided."""
-        value: State = self._state[kind]
+        value: State = self.state[kind]
         return value
 
     def find(self, kind: type[State]) -> State | None:
         """Return the value of a type, None if none was provided."""
-        return self._state.get(kind)
+        return self.state.get(kind)
+
+
+SERVICES = web.AppKey("services", Services)

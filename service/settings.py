@@ -17,8 +17,7 @@ from service.limits.redis_url import (
     require_redis_url,
 )
 from service.object_store import EXPORTS_SETTING, URL_SECONDS_SETTING, require_store
-from service.telemetry.logs import LogFormat
-from service.telemetry.requests import AccessLogMode
+from service.telemetry.logs import AccessLogMode, LogFormat
 
 
 class ParquetNames(StrEnum):

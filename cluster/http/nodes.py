@@ -86,7 +86,7 @@ class NodeHealth:
     def request_started(self, limit: asyncio.Timeout) -> None:
         """Register a request; `limit` aborts it if the node becomes silent."""
         self.in_flight.add(limit)
-        if self._timer is None:
+        if self.others and self._timer is None:
             self._schedule_tick()
 
     def request_succeeded(self) -> None:
@@ -112,8 +112,7 @@ class NodeHealth:
             await asyncio.wait([task])
 
     def _schedule_tick(self) -> None:
-        if self.others:
-            self._timer = asyncio.get_running_loop().call_later(_TICK_SECONDS, self._tick)
+        self._timer = asyncio.get_running_loop().call_later(_TICK_SECONDS, self._tick)
 
     def _tick(self) -> None:
         self._timer = None
@@ -241,11 +240,11 @@ class NodeConnection(asyncio.BufferedProtocol):
             self.close()
             return
         try:
-            self._parser.feed(nbytes)
+            is_done = self._parser.feed(nbytes)
         except HttpProtocolError as error:
             self._settle(error)
         else:
-            if self._parser.is_done:
+            if is_done:
                 self._settle(None)
 
     def eof_received(self) -> None:
@@ -340,21 +339,19 @@ class ReadingNode(AiohttpHttpNode):
 
     def _encoded(self, method: str, target: str, body: bytes, headers: HttpHeaders) -> bytes:
         sent = {**self._fixed_headers, **headers, "content-length": str(len(body))}
-        lines = "\r\n".join(f"{name}: {value}" for name, value in sent.items())
+        lines = "\r\n".join(map("%s: %s".__mod__, sent.items()))
         return f"{method} {self.path_prefix}{target} HTTP/1.1\r\n{lines}\r\n\r\n".encode("latin-1") + body
 
     async def _request(self, request: bytes, *, is_head: bool) -> ResponseParser:
-        connection = self._idle_connection()
-        if connection is not None:
-            try:
-                return await self._request_over(connection, request, is_head=is_head)
-            except (OSError, HttpProtocolError):
-                if not connection.was_stale:
-                    raise
-        return await self._request_over(await self._connect(), request, is_head=is_head)
-
-    async def _request_over(self, connection: NodeConnection, request: bytes, *, is_head: bool) -> ResponseParser:
-        parser = await connection.request(request, is_head=is_head)
+        connection, parser = self._idle_connection() or await self._connect(), None
+        try:
+            parser = await connection.request(request, is_head=is_head)
+        except (OSError, HttpProtocolError):
+            if not connection.was_stale:
+                raise
+        if parser is None:
+            connection = await self._connect()
+            parser = await connection.request(request, is_head=is_head)
         self._idle.append(connection)
         if self._is_closed:
             self._close_idle()

@@ -37,11 +37,6 @@ class ResponseHead:
         return "close" not in options and (self.is_http_1_1 or "keep-alive" in options)
 
     @property
-    def has_body(self) -> bool:
-        """Whether a body follows, unless the request was HEAD."""
-        return self.status not in _NO_BODY
-
-    @property
     def is_chunked(self) -> bool:
         """Whether the body is chunked; raise HttpProtocolError for any other transfer coding."""
         coding = self.headers.get("transfer-encoding")
@@ -67,17 +62,13 @@ def _parse_head(text: bytes) -> ResponseHead:
         raise HttpProtocolError(f"Status {status} is not a final one.")
     headers: dict[str, str] = {}
     for line in lines:
-        name, value = _parse_header(line)
+        name, colon, value = line.decode("latin-1").partition(":")
+        if not colon or not name or name != name.strip():
+            raise HttpProtocolError("A header of the response has no name.")
+        name, value = name.lower(), value.strip()
         # A repeated content-length is no longer a number then, and fails.
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
     return ResponseHead(version == b"HTTP/1.1", status, headers)
-
-
-def _parse_header(line: bytes) -> tuple[str, str]:
-    name, colon, value = line.decode("latin-1").partition(":")
-    if not colon or not name or name != name.strip():
-        raise HttpProtocolError("A header of the response has no name.")
-    return name.lower(), value.strip()
 
 
 def parse_number(digits: bytes, base: int) -> int:
@@ -111,6 +102,9 @@ class _ParseState(Enum):
     TRAILER = auto()  # after the last chunk
     UNTIL_CLOSE = auto()
     DONE = auto()
+
+
+_BODY_STATES = frozenset({_ParseState.SIZED, _ParseState.CHUNK, _ParseState.UNTIL_CLOSE})
 
 
 class ResponseParser:
@@ -172,7 +166,11 @@ class ResponseParser:
 
     def get_buffer(self) -> memoryview:
         """Return where to receive the next bytes."""
-        wanted = self._wanted()
+        if self._state is _ParseState.SIZED:
+            wanted = self._remaining
+        else:
+            # Between chunks `_remaining` is 0: the framing can arrive separately.
+            wanted = self._remaining + _CHUNK_OVERHEAD_BYTES if self._is_long else MIN_BUFFER_BYTES
         if len(self._buffer) - self._filled < min(wanted, MIN_BUFFER_BYTES):
             self._grow(max(2 * len(self._buffer), self._filled + wanted, self._expected))
         return memoryview(self._buffer)[self._filled : self._filled + wanted]
@@ -182,19 +180,25 @@ class ResponseParser:
         larger[: self._filled] = self._buffer[: self._filled]
         self._buffer = larger
 
-    def _wanted(self) -> int:
-        if self._state is _ParseState.SIZED:
-            return self._remaining
-        # Between chunks `_remaining` is 0: the framing can arrive separately.
-        return self._remaining + _CHUNK_OVERHEAD_BYTES if self._is_long else MIN_BUFFER_BYTES
+    def feed(self, count: int) -> bool:
+        """Parse `count` bytes received into the last buffer; return whether the response is complete.
 
-    def feed(self, count: int) -> None:
-        """Parse `count` bytes received into the last buffer; raise HttpProtocolError if they are not valid."""
+        Raises HttpProtocolError if they are not valid.
+        """
         self._filled += count
-        while self._step():
-            pass
-        if self._state is not _ParseState.HEAD and not self.is_done:
+        has_more = True
+        while has_more and self._state is not _ParseState.DONE:
+            if self._state in _BODY_STATES:
+                has_more = self._consume_body()
+            elif self._state is _ParseState.HEAD:
+                has_more = self._consume_head()
+            else:
+                has_more = self._consume_line()
+        if self._state is _ParseState.DONE:
+            return True
+        if self._state is not _ParseState.HEAD:
             self._close_gap()
+        return False
 
     def feed_eof(self) -> None:
         """Handle the end of the connection; raise HttpProtocolError if the response is incomplete."""
@@ -204,16 +208,8 @@ class ResponseParser:
         if not self.is_done:
             raise HttpProtocolError("The connection ended in the middle of a response.")
 
-    def _step(self) -> bool:
-        """Parse one more element; return whether there may be more to parse."""
-        if self._state in {_ParseState.SIZED, _ParseState.CHUNK, _ParseState.UNTIL_CLOSE}:
-            return self._consume_body()
-        if self._state is _ParseState.HEAD:
-            return self._consume_head()
-        return self._state is not _ParseState.DONE and self._consume_line()
-
     def _consume_body(self) -> bool:
-        """Append received bytes to the body."""
+        """Append received bytes to the body; return whether there may be more to parse."""
         available = self._filled - self._read
         taken = available if self._state is _ParseState.UNTIL_CLOSE else min(available, self._remaining)
         self._require_room(taken)
@@ -222,7 +218,7 @@ class ResponseParser:
         if self._remaining or self._state is _ParseState.UNTIL_CLOSE:
             return False
         self._state = _ParseState.DONE if self._state is _ParseState.SIZED else _ParseState.CHUNK_END
-        return not self.is_done
+        return True
 
     def _move(self, start: int, count: int) -> None:
         """Move bytes to the end of the body, unless they are there already."""
@@ -280,7 +276,7 @@ class ResponseParser:
 
     def _state_after_head(self, head: ResponseHead) -> _ParseState:
         """Return the state after a head (RFC 9112, section 6.3)."""
-        if self._is_head_request or not head.has_body:
+        if self._is_head_request or head.status in _NO_BODY:
             return _ParseState.DONE
         if head.is_chunked:
             return _ParseState.CHUNK_LENGTH

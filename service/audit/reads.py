@@ -178,7 +178,7 @@ class RecordSent(Protocol):
         """Record it in the background."""
 
 
-class RecordingAudit(Sent):
+class RecordingAudit:
     """Notes what one request of a key sends."""
 
     def __init__(self, record: RecordSent, key_id: str, *, is_head: bool) -> None:

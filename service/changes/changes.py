@@ -96,7 +96,7 @@ async def _newest_mark(call: RequestContext, resource: Resource, position: FeedP
 
     Read after a search, it shows whether tombstones were pruned meanwhile: marks are updated before the pruning.
     """
-    mark = await call.services.marks[resource].refreshed()
+    mark = await call.services.indices[resource].mark.refreshed()
     if not _continues(position, mark):
         raise FeedTokenExpired(f"is void for {resource.alias}")
     return mark
@@ -160,11 +160,12 @@ async def list_changes(call: RequestContext) -> web.Response:
     Changes are in order: the record, or the reason why it leaves the copy."""
     view = FeedView(call)
     page = await _wait_for_changes(call, view, await _starting_positions(call, view))
-    call.sent.changes(page.entries, {resource.alias: at.sequence for resource, at in page.positions.items()})
+    if call.sent is not None:
+        call.sent.changes(page.entries, {resource.alias: at.sequence for resource, at in page.positions.items()})
     following = await call.services.tokens.seal(token.encode_token(view.fingerprint, page.positions))
     at_end = "true" if page.at_end else "false"
     body = json_array(page.entries, b'{"changes":', f',"next":"{following}","at_end":{at_end}}}'.encode())
-    return json_response(body, link_header(call.url, {"next": {"since": following}}))
+    return json_response(body, link_header(call.url, {"next": {"since": following}}), records=len(page.entries))
 
 
 async def _starting_positions(call: RequestContext, view: FeedView) -> FeedPositions:
@@ -204,7 +205,7 @@ async def _read_page(call: RequestContext, request: PageRequest) -> ChangesPage:
         return ChangesPage(request.positions)
     services = call.services
     large = RequestKind.LARGE_PAGE if request.size > LARGE_PAGE_RECORDS else RequestKind.PAGE
-    lane = services.admission.lane(RequestKind.LONG_POLL if call.parameters["wait"] else large)
+    lane = services.admission.lanes[RequestKind.LONG_POLL if call.parameters["wait"] else large]
     async with lane.slot(call.key_id), asyncio.timeout(services.settings.deadline_seconds):
         return await services.of(ChangesPages).get(request.identity, partial(read_changes_page, request))
 

@@ -28,7 +28,8 @@ from service.feed.entries import SOURCE_KEY, FeedView, decode_hits, digest_body,
 from service.feed.parameters import FeedFilters, FeedKeyParameter, resource_from_path
 from service.feed.streaming import StreamedResponse, StreamPayload, encode_records, iso_timestamp
 from service.feed.token import FeedPosition
-from service.http.negotiation import ContentCoding, negotiate_coding
+from service.http.negotiation import ContentCoding, preferred_coding
+from service.http.requests import joined_lines
 from service.http.responses import OPERATION_HEADERS, JsonBytes
 from service.limits.admission import AdmissionSlot, RequestKind
 from service.operation import Operation
@@ -287,9 +288,10 @@ async def stream_snapshot(
     call, last, sent = view.call, str(after or ""), 0
     selection = Selection(resource, call.scope, tuple(view.clauses(resource)))
     call.require(resource, view.required_fields(resource))
-    call.sent.searches(resource, mark)
+    if call.sent is not None:
+        call.sent.searches(resource, mark)
     reach = await scope_reach(call, resource, mark.sequence if mark else None)
-    async with open_point_in_time(call.services.engine, call.services.connection.alias(resource), reach) as point:
+    async with open_point_in_time(call.services.engine, call.services.indices[resource].alias, reach) as point:
         digest = await point.digest(selection, view.content(resource), last)
         yield await _encode_first_line(view, resource, mark, digest.count, last or None)
         async for response in point.pages(selection, last, digest.count, PAGE_SIZE):
@@ -297,7 +299,8 @@ async def stream_snapshot(
             rows = len(page.beginnings)
             last, sent = page.last_feed_key or last, sent + rows
             CURRENT_OBSERVATION.get().rows += rows
-            call.sent.batch(resource, page.beginnings)
+            if call.sent is not None:
+                call.sent.batch(resource, page.beginnings)
             # Not held while the client reads.
             del response
             yield page.encoded
@@ -330,7 +333,7 @@ async def take_snapshot(call: RequestContext) -> web.Response:
     All records are lines of JSON, between a head line with the token and a tail line with the digest."""
     resource = resource_from_path(call)
     # Before anything is read: once the response has started, it could only be aborted.
-    slot = call.services.admission.lane(RequestKind.SNAPSHOT).slot(call.key_id).hold()
+    slot = call.services.admission.lanes[RequestKind.SNAPSHOT].slot(call.key_id).hold()
     try:
         return await _start_stream(call, resource, slot)
     except BaseException:
@@ -342,7 +345,7 @@ async def _start_stream(call: RequestContext, resource: Resource, slot: Admissio
     mark = await published_mark(call, resource)
     sent = call.parameters["after"]
     lines = stream_snapshot(FeedView(call), resource, mark, None if sent is None else SnapshotPosition(*sent))
-    coding = negotiate_coding(call.headers)
+    coding = preferred_coding(joined_lines(call.headers, "Accept-Encoding"))
     encoding = {} if coding is ContentCoding.IDENTITY else {"Content-Encoding": coding}
     # Errors before the first line still get an error status.
     try:

@@ -4,7 +4,7 @@ from service.capability import Capability
 from service.console.consumers import ConsumerRegistry
 from service.console.overview import add_console
 from service.services import Services
-from service.telemetry.requests import RequestListener
+from service.telemetry.logs import RequestListener
 
 
 def _listens(services: Services) -> RequestListener:

@@ -14,7 +14,6 @@ from aiohttp.typedefs import Handler
 
 from cluster.index_state import wear_sentence
 from mappings import LISTING, SOLD_LISTING
-from service.app import SERVICES
 from service.console.consumers import FeedConsumer, KeyUse
 from service.console.history import MetricHistory
 from service.console.summaries import (
@@ -33,7 +32,7 @@ from service.health.checks import Finding, FindingState
 from service.health.monitor import HEALTH_MONITOR, HealthMonitor
 from service.http.responses import CONTENT_POLICY
 from service.keys.api_key import ApiKey, mask_keys
-from service.services import Services
+from service.services import SERVICES, Services
 
 MAX_FAILED_SHARE = 0.01
 MAX_P99_SECONDS = 1.0
@@ -247,7 +246,7 @@ class OperatorConsole:
 
     def _tier(self, key_id: str) -> str:
         key = self._key(key_id)
-        return "" if key is None else self._services.limiter.tier(key) or ""
+        return key.tier if key is not None and key.tier in self._services.limiter.tiers else ""
 
 
 def _seconds_behind(feed: FeedConsumer, mark: float | None) -> float | None:

@@ -240,7 +240,7 @@ class ResourceSummaries:
         alias, inventory = self._services.connection.alias(resource), self._indices.current
         live = (inventory.by_name[alias] if inventory is not None else None) or {}
         replaced = [facts["mappings"].get("_meta", {}).get("replaces") for facts in live.values()]
-        mark, runs = self._services.marks[resource].current, self._runs[resource].current or IndexerRuns()
+        mark, runs = self._services.indices[resource].mark.current, self._runs[resource].current or IndexerRuns()
         return ResourceSummary(
             resource=resource.alias,
             alias=alias,
@@ -297,7 +297,7 @@ class WorkerSnapshot(msgspec.Struct):
 
 def take_snapshot(services: Services, history: MetricHistory) -> WorkerSnapshot:
     """Return the current state of this process."""
-    lanes, consumers = services.admission.lanes(), services.of(ConsumerRegistry)
+    lanes, consumers = services.admission.lanes.values(), services.of(ConsumerRegistry)
     return WorkerSnapshot(
         steps=history.steps(),
         lanes=[LaneSnapshot(lane.kind, lane.slots, lane.running, lane.waiting) for lane in lanes],

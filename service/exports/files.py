@@ -20,7 +20,6 @@ from service.http.responses import OPERATION_HEADERS
 from service.http.send_monitor import STALLED, SendLimits
 from service.limits.admission import AdmissionSlot
 from service.request_context import RequestContext
-from service.sent import NOT_OBSERVED
 from service.telemetry.observation import CURRENT_OBSERVATION
 
 
@@ -166,10 +165,10 @@ async def record_download(
 
     The file is at least as new as `sequence`.
     """
-    if call.sent is NOT_OBSERVED:
+    if call.sent is None:
         return
     names = await publications.identifiers(found)
-    mark = await call.services.marks[resource].get()
+    mark = await call.services.indices[resource].mark.get()
     call.sent.searches(resource, None if mark is None else msgspec.structs.replace(mark, sequence=sequence))
     for start in range(0, len(names), _IDENTIFIERS):
         call.sent.names(resource, names[start : start + _IDENTIFIERS])

@@ -33,10 +33,9 @@ from service.limits.admission import RequestKind
 from service.operation import Operation
 from service.parameters.groups import ParentScope
 from service.request_context import RequestContext
-from service.scope import COMPANY_PARAMETER, CompanyDirectory, Scope
+from service.scope import COMPANY_PARAMETER, CompanyDirectory, Scope, Visibility
 from service.services import Services
 from service.telemetry.observation import CURRENT_OBSERVATION, Timer
-from service.visibility import Visibility
 
 
 async def chained_files(
@@ -97,7 +96,7 @@ def company_view(services: Services, directory: CompanyDirectory, company: str) 
         url=URL(),
         headers=CIMultiDict(),
         visibility=Visibility(),
-        slot=services.admission.lane(RequestKind.SNAPSHOT).slot(""),
+        slot=services.admission.lanes[RequestKind.SNAPSHOT].slot(""),
     )
     return FeedView(call)
 
@@ -239,7 +238,7 @@ async def _send(
     part = requested_slice(call.headers, entity_tag(found.file), found.file.bytes)
     if part.status == HTTPStatus.NOT_MODIFIED:
         return web.Response(status=part.status, headers=headers)
-    slot = services.admission.lane(RequestKind.DOWNLOAD).slot(call.key_id)
+    slot = services.admission.lanes[RequestKind.DOWNLOAD].slot(call.key_id)
     delivery = Delivery(part, headers, slot, services.sends.limits, call.is_head)
     try:
         response = await publications.storage.deliver(found, delivery)

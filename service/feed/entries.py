@@ -299,7 +299,7 @@ async def published_mark(call: RequestContext, resource: Resource) -> Mark | Non
 
     That is the case if the mark cannot be renewed, its index is unusable, or its data were replaced.
     """
-    mark = await call.services.marks[resource].get_renewed()
+    mark = await call.services.indices[resource].mark.get_renewed()
     if mark is not None:
         require_described(call, resource)
     return mark
@@ -307,6 +307,6 @@ async def published_mark(call: RequestContext, resource: Resource) -> Mark | Non
 
 def require_described(call: RequestContext, resource: Resource) -> None:
     """Raise ApiError if the index of a resource is unusable, or not the one that its mark describes."""
-    engine, alias = call.services.engine, call.services.connection.alias(resource)
+    engine, alias = call.services.engine, call.services.indices[resource].alias
     engine.require_available(alias)
     engine.require_continued(alias)

@@ -32,13 +32,8 @@ from service.http.requests import (
 )
 from service.http.responses import BufferListPayload, add_common_headers
 from service.http.send_monitor import SEND_MONITOR, SendMonitor
+from service.telemetry.logs import REQUEST_OBSERVER, RequestObserver
 from service.telemetry.observation import CURRENT_OBSERVATION
-from service.telemetry.requests import (
-    REQUEST_OBSERVER,
-    ObservedConnection,
-    RequestObserver,
-    observe_cancellation,
-)
 
 CONNECTION_OPTIONS: dict[str, Any] = {
     "keepalive_timeout": 75,
@@ -69,8 +64,8 @@ class _Request(web.Request):
         response.headers.popall("Server", None)
 
 
-class HttpConnection(ObservedConnection):
-    """One connection of a client."""
+class HttpConnection(web.RequestHandler):
+    """One connection of a client, which reports each response to its observer, if it has one."""
 
     __slots__ = (
         "_accepted_at",
@@ -80,10 +75,12 @@ class HttpConnection(ObservedConnection):
         "client",
         "key_id",
         "monitor",
+        "observer",
         "response_bytes",
     )
 
     _manager: HttpServer | None
+    observer: RequestObserver | None
     monitor: SendMonitor | None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -105,7 +102,8 @@ class HttpConnection(ObservedConnection):
         self.client = None
         if self.monitor is not None:
             self.monitor.close(self)
-        self._cancel_head_timeout()
+        if self._head_timer is not None:
+            self._cancel_head_timeout(self._head_timer)
 
     def pause_writing(self) -> None:
         """Count the bytes that the client has not read."""
@@ -127,18 +125,18 @@ class HttpConnection(ObservedConnection):
             self._received_end = data[-4:] if len(data) >= len(_HEAD_END) else (self._received_end + data)[-4:]
         has_request = self._request_count > count or bool(self._messages)
         self._has_partial_request = not (has_request and self._received_end == _HEAD_END)
-        if not self._has_partial_request:
-            self._cancel_head_timeout()
-        elif self._head_timer is None:
-            self._start_head_timeout()
+        if self._has_partial_request:
+            if self._head_timer is None:
+                self._start_head_timeout()
+        elif self._head_timer is not None:
+            self._cancel_head_timeout(self._head_timer)
 
     def _start_head_timeout(self) -> None:
         self._head_timer = self._loop.call_later(_HEAD_TIMEOUT_SECONDS, self._on_head_timeout)
 
-    def _cancel_head_timeout(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+    def _cancel_head_timeout(self, timer: asyncio.TimerHandle) -> None:
+        timer.cancel()
+        self._head_timer = None
 
     def _on_head_timeout(self) -> None:
         if self._is_waiting():
@@ -149,14 +147,26 @@ class HttpConnection(ObservedConnection):
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """Send a response. While the server drains, it is the last one of its connection."""
+        """Send a response. While the server drains, it is the last one of its connection.
+
+        A lost client is reported by an exception, a cancellation, or the returned flag.
+        """
         if (observation := CURRENT_OBSERVATION.get(None)) is not None:
             self.key_id = observation.key_id
         body = resp.body if isinstance(resp, web.Response) else None
         self.response_bytes = (body.size or 0) if isinstance(body, BufferListPayload) else 0
         if self._manager is not None and self._manager.draining:
             _close_after(resp)
-        return await super().finish_response(request, resp, start_time)
+        is_lost = True
+        try:
+            sent, is_lost = await super().finish_response(request, resp, start_time)
+        finally:
+            if self.observer is not None:
+                if is_lost:
+                    self.observer.on_client_closed(request)
+                else:
+                    self.observer.on_response_sent(request, resp)
+        return sent, is_lost
 
     def close_idle(self) -> None:
         """Close the connection unless a request is running, has arrived or is about to."""
@@ -203,9 +213,11 @@ def _close_after(response: web.StreamResponse) -> None:
 
 
 async def _accept(
-    handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], request: web.BaseRequest
+    handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
+    observer: RequestObserver | None,
+    request: web.BaseRequest,
 ) -> web.StreamResponse:
-    """Pass a request to the application if its HTTP version is supported."""
+    """Pass a request to the application if its HTTP version is supported; report a client that leaves meanwhile."""
     if request.version not in _SUPPORTED_VERSIONS:
         # Otherwise the response would claim that version too.
         request._cache["version"] = HttpVersion11  # noqa: SLF001 - see the module docstring
@@ -215,7 +227,12 @@ async def _accept(
         headers = request.headers.copy()
         require_continue(headers.popall("Expect"))
         request._cache["headers"] = type(request.headers)(headers)  # noqa: SLF001 - see the module docstring
-    return await handler(request)
+    try:
+        return await handler(request)
+    except asyncio.CancelledError:
+        if observer is not None:
+            observer.on_client_closed(request)
+        raise
 
 
 class HttpServer(web.Server):
@@ -231,7 +248,7 @@ class HttpServer(web.Server):
         options: dict[str, Any] = original._kwargs  # noqa: SLF001 - see the module docstring
         observer = app.get(REQUEST_OBSERVER)
         server = cls(
-            observe_cancellation(partial(_accept, original.request_handler), observer),
+            partial(_accept, original.request_handler, observer),
             request_factory=partial(app._make_request, _cls=_Request),  # noqa: SLF001 - see the module docstring
             handler_cancellation=original.handler_cancellation,
             **options,

@@ -5,8 +5,6 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
-from multidict import MultiMapping
-
 JSON = "application/json"
 GEOJSON = "application/geo+json"
 
@@ -21,9 +19,8 @@ _WEIGHT = re.compile(r";[ \t]*q=([^; \t]*)")
 _CODING_ALIASES = {"x-gzip": "gzip"}
 # Clients send a handful of different headers; the bounds are for a client that makes them up.
 _CACHED_HEADERS = 128
-# Browsers send up to ten elements. Further ones and the rest of a longer value are ignored, as malformed elements are.
+# Browsers send up to ten elements. Further ones are ignored, as malformed elements are.
 MAX_ELEMENTS = 32
-MAX_LENGTH = 1_024
 
 
 class ContentCoding(StrEnum):
@@ -32,16 +29,6 @@ class ContentCoding(StrEnum):
     ZSTD = "zstd"
     GZIP = "gzip"
     IDENTITY = "identity"
-
-
-def negotiate_coding(headers: MultiMapping[str]) -> ContentCoding:
-    """Return the coding for the client that sent these headers."""
-    return preferred_coding(joined_lines(headers, "Accept-Encoding"))
-
-
-def joined_lines(headers: MultiMapping[str], name: str) -> str:
-    """Return the lines of a header, joined by commas and cut to `MAX_LENGTH`."""
-    return ", ".join(headers.getall(name, ()))[:MAX_LENGTH]
 
 
 def _elements(value: str) -> list[str]:
@@ -78,6 +65,27 @@ def _coding_weights(accept: str) -> dict[str, float]:
             name, weight = _CODING_ALIASES.get(match[1], match[1]), float(match[2] or 1)
             weights[name] = min(weight, weights.get(name, 1.0))
     return weights
+
+
+@lru_cache(maxsize=_CACHED_HEADERS)
+def prefers(accept: str, media_type: str) -> bool:
+    """Return whether a client weighs a type above JSON.
+
+    `accept` is the value of `Accept`, with several lines joined by commas, or `""` if none was sent. A client that
+    weighs both alike gets JSON, and so does one that accepts neither: a readable response helps more than a refusal.
+
+    The most specific range that matches a type counts; a range that is listed twice has the lower weight. Malformed
+    elements, parameters other than the weight, and ranges with a quoted comma are ignored.
+    """
+    weights: dict[str, float] = {}
+    for each in media_ranges(accept):
+        weights[each.media_type] = min(each.weight, weights.get(each.media_type, 1.0))
+    return _media_weight(weights, media_type) > _media_weight(weights, JSON)
+
+
+def _media_weight(weights: dict[str, float], media_type: str) -> float:
+    family = media_type.partition("/")[0]
+    return next((weights[name] for name in (media_type, f"{family}/*", "*/*") if name in weights), 0.0)
 
 
 class MediaRange(NamedTuple):

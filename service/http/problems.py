@@ -25,7 +25,7 @@ from service.errors import (
 )
 from service.http.adapter import RequestAdapter
 from service.http.negotiation import JSON
-from service.http.requests import MAX_URL_BYTES, check_request, refuse_body
+from service.http.requests import MAX_URL_BYTES, check_request, refuse_body, respond_without_extra_slashes
 from service.http.responses import EXTRA_HEADERS, add_common_headers
 from service.keys.api_key import mask_keys
 from service.limits.addresses import REFUSAL_PACER
@@ -48,7 +48,7 @@ class ErrorFormat:
     `headers` are added to every response below these paths, successful ones included.
     """
 
-    applies_to: Callable[[str], bool]  # a request path, with its extra slashes
+    paths: re.Pattern[str]  # matches the beginning of a request path, with its extra slashes
     render: Callable[[ApiError], web.Response]
     headers: Callable[[web.BaseRequest], Mapping[str, str]]
     max_url_bytes: int
@@ -59,22 +59,25 @@ def problem_middleware(formats: Sequence[ErrorFormat], adapter: RequestAdapter) 
 
     @web.middleware
     async def handle_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+        error_format = _format_of(request.path, formats)
         request_id = secrets.token_hex(8)
         observation = RequestObservation(request_id)
         CURRENT_OBSERVATION.set(observation)
         # One object: what later steps add is found here even if the request was cloned in between.
         extra_headers: dict[str, str] = {}
         request[EXTRA_HEADERS] = extra_headers
-        error_format = next((each for each in formats if each.applies_to(request.path)), None)
         if error_format is not None:
             extra_headers.update(error_format.headers(request))
         else:
             observation.is_compatible = adapter.recognizes(request)
         try:
             check_request(request, MAX_URL_BYTES if error_format is None else error_format.max_url_bytes)
-            if not (request.body_exists and adapter.takes_body(request)):
+            if request.body_exists and not adapter.takes_body(request):
                 refuse_body(request)
-            response = await handler(request)
+            if request.match_info.http_exception is None:
+                response = await handler(request)
+            else:
+                response = await respond_without_extra_slashes(request, handler)
         except Exception as exception:
             response = _rendered(exception, request, observation, error_format, adapter)
         if observation.is_compatible:
@@ -90,6 +93,13 @@ def problem_middleware(formats: Sequence[ErrorFormat], adapter: RequestAdapter) 
         return response
 
     return handle_errors
+
+
+def _format_of(path: str, formats: Sequence[ErrorFormat]) -> ErrorFormat | None:
+    for error_format in formats:
+        if error_format.paths.match(path):
+            return error_format
+    return None
 
 
 def _rendered(

@@ -10,6 +10,7 @@ from aiohttp import hdrs, web
 from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError, LineTooLong
 from aiohttp.typedefs import Handler, Middleware
 from aiohttp.web_urldispatcher import MatchInfoError, UrlMappingMatchInfo
+from multidict import MultiMapping
 from yarl import URL
 
 from cluster.settings import SettingError
@@ -139,8 +140,8 @@ def require_continue(expectations: Sequence[str]) -> None:
 
 
 def refuse_body(request: web.Request) -> None:
-    """Raise BodyNotAllowed for a body where none is accepted."""
-    if request.body_exists and request.method in _BODYLESS_METHODS:
+    """Raise BodyNotAllowed for a request with a body where none is accepted."""
+    if request.method in _BODYLESS_METHODS:
         raise BodyNotAllowed
 
 
@@ -170,11 +171,10 @@ def collapse_slashes(path: str) -> str:
     return _SLASHES.sub("/", path).rstrip("/") or "/"
 
 
-@web.middleware
-async def slash_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def respond_without_extra_slashes(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Resolve an unmatched path again, without its extra slashes."""
     path = request.rel_url.raw_path
-    if request.match_info.http_exception is None or collapse_slashes(path) == path:
+    if collapse_slashes(path) == path:
         return await handler(request)
     collapsed = request.clone(
         rel_url=URL.build(path=collapse_slashes(path), query_string=request.rel_url.raw_query_string, encoded=True)
@@ -183,6 +183,15 @@ async def slash_middleware(request: web.Request, handler: Handler) -> web.Stream
     match.add_app(request.app)
     collapsed._match_info = match  # noqa: SLF001 - as aiohttp's normalize_path_middleware does
     return await match.handler(collapsed)
+
+
+# Of a header that the service negotiates by; the rest of a longer value is ignored.
+_MAX_NEGOTIATED_LENGTH = 1_024
+
+
+def joined_lines(headers: MultiMapping[str], name: str) -> str:
+    """Return the lines of a header, joined by commas and cut to `_MAX_NEGOTIATED_LENGTH` characters."""
+    return ", ".join(headers.getall(name, ()))[:_MAX_NEGOTIATED_LENGTH]
 
 
 # Slashes of a path without doubled ones; operations have up to three.

@@ -12,7 +12,8 @@ from aiohttp.payload import Payload
 from yarl import URL
 
 from service.http.compression import CompressionCache, compress
-from service.http.negotiation import JSON, ContentCoding, negotiate_coding
+from service.http.negotiation import JSON, ContentCoding, preferred_coding
+from service.http.requests import joined_lines
 from service.keys.api_key import mask_keys
 
 API_KEY_HEADER = "x-api-key"
@@ -64,26 +65,17 @@ JsonBytes = bytes | memoryview
 class BufferListPayload(Payload):
     """A body of consecutive buffers."""
 
-    _value: Sequence[JsonBytes]
-
-    def __init__(self, parts: Sequence[JsonBytes], records: int | None = None) -> None:
-        """Add up the size, so that the response needs no chunked encoding.
-
-        `records` is the number of records, None if it follows from the buffers (`service.http.responses`).
-        """
+    def __init__(self, parts: Sequence[JsonBytes], records: int = 1) -> None:
+        """Add up the size, so that the response needs no chunked encoding; `records` is the number of records."""
         super().__init__(parts, content_type="application/json")
+        self.buffers = parts  # in order
         self._size: int = sum(map(len, parts))
         self.records = records
         self.on_sent: Callable[[], None] | None = None
 
-    @property
-    def buffers(self) -> Sequence[JsonBytes]:
-        """The buffers in order."""
-        return self._value
-
     def join(self) -> bytes:
         """Return the body in one piece."""
-        return b"".join(self._value)
+        return b"".join(self.buffers)
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
         """Return the body as text."""
@@ -102,25 +94,22 @@ class BufferListPayload(Payload):
         stream.send_headers()
         if stream.transport is None or stream.transport.is_closing():
             raise ClientConnectionResetError("The client has disconnected.")
-        stream.transport.writelines(self._value)
+        stream.transport.writelines(self.buffers)
         await stream.drain()
 
     async def close(self) -> None:
         """Release the buffers: aiohttp holds a response until the next one on the same connection."""
         await super().close()
-        self._value = ()
+        self._value = self.buffers = ()
 
 
 def json_response(
     parts: Sequence[JsonBytes],
     headers: Mapping[str, str] | None = None,
     content_type: str = JSON,
-    records: int | None = None,
+    records: int = 1,
 ) -> web.Response:
-    """Return 200 with an encoded JSON body; `content_type` may be a more specific JSON type.
-
-    `records` is the number of records in parts that `json_array` has not made.
-    """
+    """Return 200 with an encoded JSON body of so many records; `content_type` may be a more specific JSON type."""
     return web.Response(
         body=BufferListPayload(parts, records),
         headers={**OPERATION_HEADERS, **(headers or {})},
@@ -138,11 +127,6 @@ def json_array(records: Sequence[JsonBytes], before: bytes = b"", after: bytes =
     else:
         parts.append(b"]" + after)
     return parts
-
-
-def count_records(parts: Sequence[JsonBytes]) -> int:
-    """Return the number of records in the parts of `json_array`; a single part is one record."""
-    return 1 if len(parts) == 1 else (len(parts) - 1) // 2
 
 
 def link_header(url: URL, relations: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
@@ -208,10 +192,10 @@ async def encode_response(request: web.Request, response: web.Response, cache: C
         return response
     coding = _coding(request, response, body)
     response.headers["ETag"] = entity_tag(body, coding)
-    if (unchanged := not_modified(request, response)) is not None:
+    if "If-None-Match" in request.headers and (unchanged := not_modified(request, response)) is not None:
         return unchanged
     if coding is not ContentCoding.IDENTITY:
-        response.body = BufferListPayload([await cache.compress(body.buffers, coding)])
+        response.body = BufferListPayload([await cache.compress(body.buffers, coding)], body.records)
         response.headers["Content-Encoding"] = coding
     return response
 
@@ -223,7 +207,7 @@ def _is_json(content_type: str) -> bool:
 def _coding(request: web.Request, response: web.Response, body: BufferListPayload) -> ContentCoding:
     if (body.size or 0) < MIN_COMPRESSED_BYTES or not _is_json(response.content_type):
         return ContentCoding.IDENTITY
-    return negotiate_coding(request.headers)
+    return preferred_coding(joined_lines(request.headers, "Accept-Encoding"))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import datetime as dt
 import hmac
 import re
 from base64 import b64decode
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -13,7 +13,6 @@ from aiohttp import web
 from marshmallow import Schema
 from multidict import MultiMapping
 
-from mappings import FIELD_GROUPS
 from service.errors import Forbidden, ParameterFault, Unauthorized
 from service.http.adapter import RequestAdapter
 from service.http.responses import API_KEY_HEADER, API_KEY_PARAMETER
@@ -103,7 +102,9 @@ async def _find_key(sent: str, keys: KeyRing, strangers: AdmissionLane) -> ApiKe
         key = keys.recall(text.key_id)
         if not _is_secret_of(key, text):
             raise Unauthorized(_REFUSED)
-    return _require_usable(key)
+    if key is None or not key.is_usable(dt.datetime.now(dt.UTC)):
+        raise Unauthorized(_REFUSED)
+    return key
 
 
 async def confirm(key: ApiKey, keys: KeyRing) -> ApiKey:
@@ -121,12 +122,6 @@ def _is_secret_of(key: ApiKey | None, text: KeyText) -> bool:
     return hmac.compare_digest(_NO_DIGEST if key is None else key.digest, text.digest)
 
 
-def _require_usable(key: ApiKey | None) -> ApiKey:
-    if key is None or not key.is_usable(dt.datetime.now(dt.UTC)):
-        raise Unauthorized(_REFUSED)
-    return key
-
-
 def _sent_keys(request: web.Request, bearer: list[str] | None) -> set[str]:
     """Return the key that was sent, or nothing; raise Unauthorized for several."""
     header: list[str] = request.headers.getall(API_KEY_HEADER, [])
@@ -141,14 +136,6 @@ def bearer_tokens(request: web.Request) -> list[str]:
     """Return the bearer tokens of a request; other authentication schemes are ignored."""
     matches = map(_BEARER.fullmatch, request.headers.getall("Authorization", []))
     return [match[1] for match in matches if match]
-
-
-def withheld_groups(granted: Collection[str] | None) -> frozenset[str]:
-    """Return the field groups hidden from a key; `granted` are the visible ones, or None for all.
-
-    Unknown group names grant nothing. Restricted keys do not see groups that are declared later.
-    """
-    return frozenset() if granted is None else FIELD_GROUPS.difference(granted)
 
 
 def reject_guarded_parameters(schema: Schema, sent: Mapping[str, Any], hidden: frozenset[str]) -> None:

@@ -29,11 +29,7 @@ class RevocationList:
         self._path = Path(path) if path else None
         self._every_seconds = max(every_seconds, _MIN_INTERVAL_SECONDS)
         self._content: bytes | None = b""
-        self._key_ids: frozenset[str] = frozenset()
-
-    def __contains__(self, key_id: str) -> bool:
-        """Return whether a key is revoked by the list."""
-        return key_id in self._key_ids
+        self.key_ids: frozenset[str] = frozenset()
 
     async def run(self) -> None:
         """Read the file periodically, forever."""
@@ -57,7 +53,7 @@ class RevocationList:
 
     def _use(self, content: bytes) -> None:
         key_ids, bad_lines = parse_revocation_list(content)
-        self._key_ids = frozenset(key_ids)
+        self.key_ids = frozenset(key_ids)
         _log.warning("%s revokes %d keys.", REVOCATION_LIST_SETTING, len(key_ids))
         if bad_lines:
             _log.error("%s: these lines are not key ids: %s.", REVOCATION_LIST_SETTING, _numbers(bad_lines))

@@ -130,7 +130,8 @@ class KeyRing:
 
     def recall(self, key_id: str) -> ApiKey | None:
         """Return the key with this id from memory, without a request; None also if it is damaged or revoked by file."""
-        return None if key_id in self._revocations else self.cached_keys().get(key_id)
+        keys = self._keys.current
+        return None if keys is None or key_id in self._revocations.key_ids else keys.by_id.get(key_id)
 
     async def find(self, key_id: str) -> ApiKey | None:
         """Return the key with this id as `recall`, from a set that is at most `ages.stale_seconds` old."""

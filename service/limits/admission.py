@@ -10,7 +10,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Self
 
@@ -413,12 +413,4 @@ class AdmissionControl:
             AdmissionLane(RequestKind.DOWNLOAD, settings.downloads, 0, patience, is_held_long=True),
             AdmissionLane(RequestKind.STRANGER, _STRANGERS, 0, patience),
         )
-        self._lanes = {RequestKind(lane.kind): lane for lane in lanes}
-
-    def lane(self, kind: RequestKind) -> AdmissionLane:
-        """Return the lane of a kind."""
-        return self._lanes[kind]
-
-    def lanes(self) -> Iterator[AdmissionLane]:
-        """Yield all lanes."""
-        yield from self._lanes.values()
+        self.lanes = {RequestKind(lane.kind): lane for lane in lanes}

@@ -1,12 +1,11 @@
 """Rate policies: the rate and burst of a key, from its record and the configured tiers."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from cluster.settings import SettingError
-from service.keys.api_key import ApiKey
 
 TIERS_SETTING = "BROKERAGE_TIERS"
 
@@ -25,12 +24,12 @@ class RatePolicy:
     rate: int
     burst: int
 
-    @property
+    @cached_property
     def interval_microseconds(self) -> int:
         """Microseconds per request, rounded up so that the rate is never exceeded."""
         return -(-_MINUTE_MICROSECONDS // self.rate)
 
-    @property
+    @cached_property
     def depth_microseconds(self) -> int:
         """Microseconds until an empty bucket is full."""
         return self.burst * self.interval_microseconds
@@ -42,7 +41,7 @@ def default_burst(rate: int) -> int:
 
 
 @lru_cache(maxsize=1024)
-def _policy(rate: int, burst: int | None) -> RatePolicy:
+def rate_policy(rate: int, burst: int | None) -> RatePolicy:
     return RatePolicy(rate, default_burst(rate) if burst is None else burst)
 
 
@@ -58,23 +57,5 @@ def read_tiers(texts: Sequence[str]) -> dict[str, RatePolicy]:
             raise SettingError(f"{TIERS_SETTING}: in {text!r} a number is not between 1 and {MAX_PER_MINUTE}.")
         if match["name"] in tiers:
             raise SettingError(f"{TIERS_SETTING}: {text!r} repeats the name of a tier.")
-        tiers[match["name"]] = _policy(rate, burst)
+        tiers[match["name"]] = rate_policy(rate, burst)
     return tiers
-
-
-def key_policy(key: ApiKey, tiers: Mapping[str, RatePolicy]) -> RatePolicy | None:
-    """Return the policy of a key, or None if it is unlimited.
-
-    The rate is that of its tier, if configured, otherwise its own. The burst is its own, otherwise that of its tier,
-    otherwise `default_burst`. Numbers are clamped to 1 and `MAX_PER_MINUTE`.
-    """
-    tier = tiers.get(key.tier) if key.tier is not None else None
-    rate = key.rate if tier is None else tier.rate
-    if rate is None:
-        return None
-    burst = key.burst if key.burst is not None or tier is None else tier.burst
-    return _policy(_clamped(rate), burst if burst is None else _clamped(burst))
-
-
-def _clamped(number: int) -> int:
-    return min(max(number, 1), MAX_PER_MINUTE)

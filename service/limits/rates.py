@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,7 +19,7 @@ from aiohttp import web
 from service.http.responses import EXTRA_HEADERS
 from service.keys.api_key import ApiKey
 from service.limits.admission import ConcurrencyLimited, RateLimited
-from service.limits.rate_policy import RatePolicy, key_policy, read_tiers
+from service.limits.rate_policy import MAX_PER_MINUTE, RatePolicy, rate_policy, read_tiers
 from service.settings import ServiceSettings
 from service.telemetry.counters import LIMIT_FAIL_OPENS, LIMIT_HITS, LIMIT_REFUSALS
 
@@ -56,7 +56,10 @@ class RateLimitState:
     @property
     def retry_after(self) -> int:
         """Whole seconds until one more request is allowed than now."""
-        return 0 if self.policy is None else _seconds(self._until_next(self.policy))
+        if self.policy is None or not (level := self._level(self.policy)):
+            return 0
+        interval = self.policy.interval_microseconds
+        return _seconds(interval - (self.policy.depth_microseconds - level) % interval)
 
     def headers(self) -> dict[str, str]:
         """Return the response headers; a key without a limit has none.
@@ -65,24 +68,19 @@ class RateLimitState:
         """
         if self.policy is None:
             return {}
-        level, remaining = self._level(self.policy), self.remaining
+        remaining = str(self.remaining)
         return {
             "RateLimit-Policy": policy_header(self.policy),
             "RateLimit": f'"burst";r={remaining};t={self.retry_after}',
             "X-RateLimit-Limit": str(self.policy.burst),
-            "X-RateLimit-Remaining": str(remaining),
-            "X-RateLimit-Reset": str(_seconds(level)),
+            "X-RateLimit-Remaining": remaining,
+            "X-RateLimit-Reset": str(_seconds(self._level(self.policy))),
         }
 
     def _level(self, policy: RatePolicy) -> int:
         """Return the microseconds until the bucket is full; a refused request took nothing from it."""
-        refused = 0 if self.is_allowed else policy.interval_microseconds
-        return max(self.backlog_microseconds - refused, 0)
-
-    def _until_next(self, policy: RatePolicy) -> int:
-        if not self._level(policy):
-            return 0
-        return self._level(policy) - policy.depth_microseconds + (self.remaining + 1) * policy.interval_microseconds
+        is_allowed = self.backlog_microseconds <= policy.depth_microseconds
+        return max(self.backlog_microseconds - (0 if is_allowed else policy.interval_microseconds), 0)
 
 
 @lru_cache(maxsize=1024)
@@ -93,6 +91,21 @@ def policy_header(policy: RatePolicy) -> str:
 
 def _seconds(microseconds: int) -> int:
     return -(-microseconds // _SECOND_MICROSECONDS)
+
+
+def key_policy(key: ApiKey, tiers: Mapping[str, RatePolicy]) -> RatePolicy | None:
+    """Return the policy of a key, or None if it is unlimited.
+
+    The rate is that of its tier, if configured, otherwise its own. The burst is its own, otherwise that of its tier,
+    otherwise `default_burst`. Numbers are clamped to 1 and `MAX_PER_MINUTE`.
+    """
+    tier = tiers.get(key.tier) if key.tier is not None else None
+    rate = key.rate if tier is None else tier.rate
+    if rate is None:
+        return None
+    burst = key.burst if key.burst is not None or tier is None else tier.burst
+    burst = None if burst is None else min(max(burst, 1), MAX_PER_MINUTE)
+    return rate_policy(min(max(rate, 1), MAX_PER_MINUTE), burst)
 
 
 class LocalBuckets:
@@ -141,7 +154,7 @@ class KeyLimiter:
 
     def __init__(self, settings: ServiceSettings, shared: RedisBuckets | None = None) -> None:
         """Count in `shared` while it is available, otherwise in this process."""
-        self._tiers = read_tiers(settings.tiers)
+        self.tiers = read_tiers(settings.tiers)
         self._max_concurrent = settings.key_concurrency
         self._shared = shared
         self._local = LocalBuckets(_MAX_KEYS)
@@ -162,19 +175,16 @@ class KeyLimiter:
 
     async def count_request(self, key: ApiKey) -> RateLimitState:
         """Count a request of a key and return the new state."""
-        policy = key_policy(key, self._tiers)
+        policy = key_policy(key, self.tiers)
         if policy is None:
             return _UNLIMITED
         LIMIT_HITS.inc()
-        backlog = await self._take_shared(key, policy, policy.interval_microseconds)
+        shared = self._shared
+        backlog = None if shared is None else await _take(shared, key, policy, policy.interval_microseconds)
         if backlog is None:
             return RateLimitState(policy, self._local.take(key.key_id, policy))
         state = self._last_states[key.key_id] = RateLimitState(policy, backlog)
         return state
-
-    def tier(self, key: ApiKey) -> str | None:
-        """Return the tier of a key, if it is configured."""
-        return key.tier if key.tier in self._tiers else None
 
     @property
     def is_shared(self) -> bool:
@@ -190,15 +200,16 @@ class KeyLimiter:
 
     def may_refund(self, key: ApiKey) -> bool:
         """Whether a 304 is free. It needs a search, too: only as many are as the key may send requests."""
-        policy = key_policy(key, self._tiers)
+        policy = key_policy(key, self.tiers)
         return policy is None or RateLimitState(policy, self._refunds.take(key.key_id, policy)).is_allowed
 
     async def refund(self, key: ApiKey) -> RateLimitState:
         """Undo the counting of a request, because its response was 304."""
-        policy = key_policy(key, self._tiers)
+        policy = key_policy(key, self.tiers)
         if policy is None:
             return _UNLIMITED
-        backlog = await self._take_shared(key, policy, -policy.interval_microseconds)
+        shared = self._shared
+        backlog = None if shared is None else await _take(shared, key, policy, -policy.interval_microseconds)
         return RateLimitState(policy, self._local.put_back(key.key_id, policy) if backlog is None else backlog)
 
     @contextmanager
@@ -216,13 +227,12 @@ class KeyLimiter:
             if not self._running[key.key_id]:
                 del self._running[key.key_id]
 
-    async def _take_shared(self, key: ApiKey, policy: RatePolicy, step: int) -> int | None:
-        if self._shared is None:
-            return None
-        backlog = await self._shared.take(key.key_id, step, policy.depth_microseconds)
-        if backlog is None:
-            LIMIT_FAIL_OPENS.inc()
-        return backlog
+
+async def _take(shared: RedisBuckets, key: ApiKey, policy: RatePolicy, step: int) -> int | None:
+    backlog = await shared.take(key.key_id, step, policy.depth_microseconds)
+    if backlog is None:
+        LIMIT_FAIL_OPENS.inc()
+    return backlog
 
 
 @asynccontextmanager

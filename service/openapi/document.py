@@ -16,7 +16,8 @@ from apispec.ext.marshmallow import MarshmallowPlugin
 from mappings.fields import View
 from mappings.listing import PROPERTY_TYPES
 from service.capability import Capability
-from service.http.negotiation import GEOJSON, JSON, ContentCoding, negotiate_coding
+from service.http.negotiation import GEOJSON, JSON, ContentCoding, preferred_coding
+from service.http.requests import joined_lines
 from service.http.responses import API_KEY_HEADER, API_KEY_PARAMETER, PrecompressedBody, precompress
 from service.openapi.schemas import (
     CACHE_HEADERS,
@@ -430,7 +431,8 @@ def create_document_handler(
     encoded_document(capabilities, contact)
 
     async def serve_document(request: web.Request) -> web.Response:
-        return _compressed_document(capabilities, contact, negotiate_coding(request.headers)).respond(request)
+        coding = preferred_coding(joined_lines(request.headers, "Accept-Encoding"))
+        return _compressed_document(capabilities, contact, coding).respond(request)
 
     return serve_document
 

@@ -25,13 +25,14 @@ def url_faults(request: web.Request) -> Iterator[ParameterFault]:
 
     As in the query, an identifier in the path has 1 to 128 characters, none of them a control character.
     """
-    is_path_valid = _is_valid_encoding(request.rel_url.raw_path)
+    path, query = request.rel_url.raw_path, request.rel_url.raw_query_string
+    is_path_valid = "%" not in path or _is_valid_encoding(path)
     for name, value in request.match_info.items():
         if not is_path_valid:
             yield ParameterFault(name, _INVALID_ESCAPE_MESSAGE)
         elif not is_valid_text(value.replace("''", "'")):  # a key of OData, where a quote is doubled
             yield ParameterFault(name, INVALID_TEXT_MESSAGE)
-    if _is_valid_encoding(query := request.rel_url.raw_query_string):
+    if "%" not in query or _is_valid_encoding(query):
         return
     for pair in query.split("&"):
         if not _is_valid_encoding(pair):
@@ -39,8 +40,6 @@ def url_faults(request: web.Request) -> Iterator[ParameterFault]:
 
 
 def _is_valid_encoding(raw: str) -> bool:
-    if "%" not in raw:
-        return True
     if _BROKEN_ESCAPE.search(raw):
         return False
     try:

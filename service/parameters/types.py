@@ -17,8 +17,6 @@ from service.search import query
 from service.search.query import Clause
 
 _DAY_SECONDS = 24 * 3600
-# The values of absent parameters; a flag sent as false does not filter either.
-_NOT_SENT = (None, False)
 
 
 @dataclass(frozen=True)
@@ -34,8 +32,11 @@ class ClauseBuilder:
     unless: tuple[str, ...] = ()
 
     def clause(self, value: Any, sent: Mapping[str, Any]) -> Clause | None:
-        """Return the clause for a value, None to match all records; `sent` holds the values of all parameters."""
-        if not _is_sent(value):
+        """Return the clause for a value, None to match all records; `sent` holds the values of all parameters.
+
+        An absent parameter is None; a flag that is false does not filter either.
+        """
+        if value is None or value is False:
             if self.default is None or any(_is_sent(sent[name]) for name in self.unless):
                 return None
             value = self.default()
@@ -43,7 +44,7 @@ class ClauseBuilder:
 
 
 def _is_sent(value: object) -> bool:
-    return not any(value is absent for absent in _NOT_SENT)
+    return not (value is None or value is False)
 
 
 def equals(field: str) -> ClauseBuilder:

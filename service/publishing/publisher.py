@@ -290,7 +290,7 @@ async def _services(connection: ConnectionSettings, settings: ServiceSettings) -
     )
     async with client:
         services = build_services(client, settings, connection)
-        marks = {connection.alias(resource): mark for resource, mark in services.marks.items()}
+        marks = {index.alias: index.mark for index in services.indices.values()}
         monitor = HealthMonitor(services.engine, connection, settings, _read_nothing, marks)
         await monitor.check_now()
         yield services

@@ -177,7 +177,8 @@ class EventPageSource:
         """Return events as a JSON array."""
         for resource in {event.resource for event in rows}:
             keys = [event.key for event in rows if event.resource is resource]
-            self.call.sent.events(resource, keys, self.ledger.published_sequence(resource.alias))
+            if self.call.sent is not None:
+                self.call.sent.events(resource, keys, self.ledger.published_sequence(resource.alias))
         return b"[%b]" % b",".join(map(self._encode_event, rows))
 
     def _encode_event(self, event: EntityEvent) -> bytes:
@@ -233,7 +234,7 @@ class EventPageSource:
             return
         services = self.call.services
         names = [resource.alias for resource in self.clauses]
-        marks = await asyncio.gather(*(services.marks[resource].refreshed() for resource in self.clauses))
+        marks = await asyncio.gather(*(services.indices[resource].mark.refreshed() for resource in self.clauses))
         ledger = await services.of(Events).refreshed()
         horizon = ledger.horizon(dict(zip(names, marks, strict=True)))
         if max(start, cursor.floor_event) < horizon or start > ledger.end:
@@ -264,7 +265,7 @@ async def _current_ledger(call: RequestContext) -> EventLedger:
     """Return the ledger; raise ApiError if it cannot be renewed, or if data that it numbers were replaced."""
     ledger = await call.services.of(Events).get_renewed()
     for resource in _EVENT_RESOURCES:
-        call.services.engine.require_continued(call.services.connection.alias(resource))
+        call.services.engine.require_continued(call.services.indices[resource].alias)
     return ledger
 
 

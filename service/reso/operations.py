@@ -11,8 +11,7 @@ from aiohttp import web
 from marshmallow import Schema
 
 from service.errors import NotFound
-from service.http.negotiation import joined_lines
-from service.http.requests import request_origin
+from service.http.requests import joined_lines, request_origin
 from service.http.responses import json_response
 from service.keys.authentication import Bearer
 from service.operation import Operation
@@ -163,7 +162,8 @@ async def _read_entity(entity_set: EntitySet, call: RequestContext, names: Seque
     rows = await source.rows(_SINGLE_ROW, 1)
     if not rows:
         for resource in entity_set.resources:
-            call.sent.absent(resource, key)
+            if call.sent is not None:
+                call.sent.absent(resource, key)
         raise NotFound(f"There is no {entity_set.name} with {entity_set.key} {key!r}.")
     return source.encode_rows(rows)[1:-1]
 

@@ -16,21 +16,12 @@ from aiohttp import web
 from service.errors import ApiError, InvalidRequest, ParameterFault, Unauthorized
 from service.http.negotiation import JSON, MediaRange, media_ranges
 from service.http.problems import ErrorFormat
-from service.http.requests import collapse_slashes
 from service.keys.api_key import mask_keys
 from service.request_context import RequestContext
 
 RESO_ROOT = "/v1/reso"
 # A filter with a hundred keys of 64 characters takes some 7,300 bytes.
 MAX_RESO_URL_BYTES = 16_384
-
-
-def is_reso_path(path: str) -> bool:
-    """Whether a path belongs to the RESO Web API; repeated slashes count as one."""
-    if "/reso" not in path:
-        return False
-    tidied = collapse_slashes(path)
-    return tidied == RESO_ROOT or tidied.startswith(f"{RESO_ROOT}/")
 
 
 FILTER, ORDER_BY, SELECT, TOP = "$filter", "$orderby", "$select", "$top"
@@ -123,7 +114,7 @@ def odata_error_response(error: ApiError) -> web.Response:
 
 
 RESO_ERRORS = ErrorFormat(
-    applies_to=is_reso_path,
+    paths=re.compile(RESO_ROOT.replace("/", "/+") + r"(?:/|\Z)"),
     render=odata_error_response,
     headers=odata_version_header,
     max_url_bytes=MAX_RESO_URL_BYTES,

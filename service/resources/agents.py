@@ -62,12 +62,14 @@ class AgentResponse(RecordResponse):
         """
         hits = await find_agents(call, guid_clauses(call, identifier), with_source=True)
         if not hits and not call.scope.is_explicit:
-            call.sent.absent(self.resource, identifier)
+            if call.sent is not None:
+                call.sent.absent(self.resource, identifier)
             raise NotFound(f"There is no agent {identifier!r}. {_SOURCE_ID_ADVICE}")
         if not hits:
             return None
         require_unique("guid", hits)
-        call.sent.names(self.resource, (hits[0]["_id"],))
+        if call.sent is not None:
+            call.sent.names(self.resource, (hits[0]["_id"],))
         return variant.render(hits[0]["_source"]["record"])
 
 

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from mappings import AGENT, OFFICE
-from service.errors import CollectedFaults, InvalidRequest
+from service.errors import InvalidRequest, ParameterFault
 from service.request_context import RequestContext
 from service.resources.responses import FilterRule
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER
@@ -74,31 +74,32 @@ async def _search_agents(
 
 async def referenced_agents(call: RequestContext) -> list[str]:
     """Return the `agent_uuid` of each agent that the parameters refer to; listings must be of all of them."""
-    sent, faults = call.parameters, CollectedFaults()
-    uuids = [sent["agent_uuid"]] if sent["agent_uuid"] else []
-    with faults.collect():
-        if (name := sent["platform_agent_id"]) is not None:
-            uuids.append(await _agent(call, "platform_agent_id", platform_agent_clauses(call, name)))
-    with faults.collect():
-        if (name := sent["source_agent_id"]) is not None:
-            _require_explicit_scope(call)
-            uuids.append(await _agent(call, "source_agent_id", {"source_agent_id": term("source_agent_id", name)}))
-    faults.raise_any()
+    sent = call.parameters
+    uuids: list[str] = [sent["agent_uuid"]] if sent["agent_uuid"] else []
+    faults: list[ParameterFault] = []
+    for parameter in ("platform_agent_id", "source_agent_id"):
+        if (name := sent[parameter]) is not None:
+            try:
+                uuids.append(await _agent(call, parameter, name))
+            except InvalidRequest as error:
+                faults += error.faults
+    if faults:
+        raise InvalidRequest(*faults)
     return uuids
 
 
-def _require_explicit_scope(call: RequestContext) -> None:
-    if not call.scope.is_explicit:
+async def _agent(call: RequestContext, parameter: str, name: str) -> str:
+    if parameter == "platform_agent_id":
+        identifiers = platform_agent_clauses(call, name)
+    elif call.scope.is_explicit:
+        identifiers = {parameter: term(parameter, name)}
+    else:
         raise InvalidRequest.of(
-            "source_agent_id",
-            f"is unique only within a company: send {COMPANY_PARAMETER} or {PARENT_PARAMETER} too.",
+            parameter, f"is unique only within a company: send {COMPANY_PARAMETER} or {PARENT_PARAMETER} too."
         )
-
-
-async def _agent(call: RequestContext, parameter: str, identifiers: dict[str, Clause]) -> str:
     hits = await find_agents(call, identifiers, with_source=False)
     if not hits:
-        raise InvalidRequest.of(parameter, f"there is no agent {call.parameters[parameter]!r}.")
+        raise InvalidRequest.of(parameter, f"there is no agent {name!r}.")
     require_unique(parameter, hits)
     return str(hits[0]["_id"])
 
@@ -133,13 +134,15 @@ def agent_rule(field: str, buyer_field: str = "") -> FilterRule:
     `field` holds the agents of a record; `buyer_field` those of its buyer, searched with `include_buyer_listings`.
     """
     parameters, fields = _declared(_AGENT_PARAMETERS, field, buyer_field)
-    return FilterRule(parameters=parameters, fields=fields, clauses=partial(_of_agents, field, buyer_field))
+    clauses = partial(_of_agents, field, buyer_field)
+    return FilterRule(parameters=parameters, fields=fields, clauses=clauses, always=False)
 
 
 def office_rule(field: str, buyer_field: str = "") -> FilterRule:
     """Return the rule that selects records of the office in `platform_office_id`; fields as for agents."""
     parameters, fields = _declared(("platform_office_id",), field, buyer_field)
-    return FilterRule(parameters=parameters, fields=fields, clauses=partial(_of_office, field, buyer_field))
+    clauses = partial(_of_office, field, buyer_field)
+    return FilterRule(parameters=parameters, fields=fields, clauses=clauses, always=False)
 
 
 def _declared(parameters: tuple[str, ...], field: str, buyer_field: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -6,16 +6,18 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 from aiohttp import web
 from marshmallow import Schema
-from multidict import MultiMapping
 
 from cluster.control_index import Mark
+from mappings import RESOURCES
 from mappings.fields import View, underscore
 from mappings.resource import Resource
-from service.errors import CollectedFaults, InvalidRequest, NotFound
+from service.errors import InvalidRequest, NotFound, ParameterFault
+from service.http.negotiation import JSON, prefers
+from service.http.requests import joined_lines
 from service.http.responses import (
     NEXT_WATERMARK,
     TWO_MEDIA_TYPE_HEADERS,
@@ -39,12 +41,14 @@ from service.telemetry.observation import CURRENT_OBSERVATION, FeedPage
 class FilterRule:
     """A filter beyond a single parameter's clause: it combines several parameters, or looks up a reference first.
 
-    `parameters` are the parameters it reads, `fields` the search fields that its clauses use.
+    `parameters` are the parameters it reads, `fields` the search fields that its clauses use. A rule that is not
+    `always` applied has no clauses unless one of its parameters is sent.
     """
 
     parameters: tuple[str, ...]
     fields: tuple[str, ...]
     clauses: Callable[[RequestContext], Awaitable[list[Clause]]]
+    always: bool = True
 
 
 async def filter_clauses(
@@ -55,14 +59,21 @@ async def filter_clauses(
     `address_fields` are search fields of addresses, by which hidden ones are not found (`mappings.visibility`).
     """
     sent, hidden = call.parameters, address_fields if address_fields and call.visibility.display else frozenset[str]()
-    built = ((builder.field, builder.clause(sent[name], sent)) for name, builder in _builders(call.schema))
-    clauses = [with_shown_address(clause) if field in hidden else clause for field, clause in built if clause]
-    faults = CollectedFaults()
+    clauses: list[Clause] = []
+    for name, builder in _builders(call.schema):
+        if (sent[name] is not None or builder.default) and (clause := builder.clause(sent[name], sent)):
+            clauses.append(with_shown_address(clause) if builder.field in hidden else clause)
+    faults: list[ParameterFault] = []
     for rule in rules:
-        with faults.collect():
-            found, is_open = await rule.clauses(call), hidden.isdisjoint(rule.fields)
-            clauses += found if is_open else map(with_shown_address, found)
-    faults.raise_any()
+        if rule.always or any(map(sent.get, rule.parameters)):
+            try:
+                found = await rule.clauses(call)
+            except InvalidRequest as error:
+                faults += error.faults
+            else:
+                clauses += found if hidden.isdisjoint(rule.fields) else map(with_shown_address, found)
+    if faults:
+        raise InvalidRequest(*faults)
     return tuple(clauses)
 
 
@@ -110,7 +121,7 @@ class ResourceResponse(ABC):
         return (
             self.own_parameters
             | {COMPANY_PARAMETER, PARENT_PARAMETER, UNDERSCORE_PARAMETER}
-            | self.resource.flags(self.view).keys()
+            | self.resource.flags[self.view].keys()
         )
 
     @property
@@ -146,8 +157,10 @@ async def with_true_watermark(call: RequestContext, resource: Resource) -> Reque
     """
     if not (since := call.parameters.get(UPDATED_SINCE)):
         return call
-    mark = await call.services.marks[resource].get()
-    if mark is None or (clock := _clock_to_resume(mark, since * _SECOND)) == since * _SECOND:
+    mark, given = await call.services.indices[resource].mark.get(), since * _SECOND
+    if mark is None or (not mark.resend_before and given > mark.void):
+        return call  # nothing was undone, nor stamped again after that time
+    if (clock := _clock_to_resume(mark, given)) == given:
         return call
     return replace(call, parameters={**call.parameters, UPDATED_SINCE: clock // _SECOND})
 
@@ -176,8 +189,8 @@ class RecordFormat(Protocol):
     def applies_to(self, resource: Resource) -> bool:
         """Return whether the resource has this format."""
 
-    def is_wanted(self, headers: MultiMapping[str], parameters: Mapping[str, Any]) -> bool:
-        """Return whether a request prefers it to JSON; raise InvalidRequest if its parameters forbid it."""
+    def require(self, parameters: Mapping[str, Any]) -> None:
+        """Raise InvalidRequest if the parameters of a request forbid it."""
 
     def page(self, variant: Variant, records: Sequence[JsonBytes], *, is_final: bool) -> list[JsonBytes]:
         """Return the parts of the body of a page."""
@@ -186,19 +199,23 @@ class RecordFormat(Protocol):
         """Return the parts of the body of one record."""
 
 
-class RecordFormats(tuple[RecordFormat, ...]):
-    """The formats that are installed."""
+class RecordFormats(dict[Resource, tuple[RecordFormat, ...]]):
+    """The formats that are installed, by resource."""
 
-    __slots__ = ()
-
-
-def formats_of(call: RequestContext, resource: Resource) -> list[RecordFormat]:
-    """Return the formats that a resource has besides JSON."""
-    return [each for each in call.services.of(RecordFormats) if each.applies_to(resource)]
+    @classmethod
+    def of(cls, formats: Sequence[RecordFormat]) -> Self:
+        """Return the formats that each resource has."""
+        return cls({resource: tuple(each for each in formats if each.applies_to(resource)) for resource in RESOURCES})
 
 
-def _negotiated(formats: Sequence[RecordFormat]) -> Mapping[str, str]:
-    return TWO_MEDIA_TYPE_HEADERS if formats else {}
+def chosen_format(call: RequestContext, formats: Sequence[RecordFormat]) -> RecordFormat | None:
+    """Return the format that the client prefers, None for JSON; raise InvalidRequest if its parameters forbid it."""
+    accept = joined_lines(call.headers, "Accept")
+    for record_format in formats:
+        if prefers(accept, record_format.media_type):
+            record_format.require(call.parameters)
+            return record_format
+    return None
 
 
 @dataclass(frozen=True)
@@ -212,18 +229,17 @@ class WalkResponse(ResourceResponse):
         call = await with_true_watermark(call, self.resource)
         clauses = await filter_clauses(call, self.rules, self.resource.address_fields)
         variant = call.variant(self.resource, self.view)
-        formats = formats_of(call, self.resource)
-        chosen = next((each for each in formats if each.is_wanted(call.headers, call.parameters)), None)
+        formats = call.services.state[RecordFormats][self.resource]
+        chosen = chosen_format(call, formats)
         watermark = await next_watermark(call, self.resource)
         selection = call.selection(self.resource, clauses)
         page = await walk_page(call, selection, variant, call.parameters["page_size"])
         CURRENT_OBSERVATION.get().page = _observed(call, self.resource, page, watermark)
         following = {} if page.is_final else {"next": {CURSOR: page.last}}
-        headers = {**_negotiated(formats), **watermark, **link_header(call.url, following)}
-        if chosen is not None:
-            body = chosen.page(variant, page.records, is_final=page.is_final)
-            return json_response(body, headers, chosen.media_type)
-        return json_response(_page_body(variant, page.records, is_final=page.is_final), headers)
+        media_type, encode = (JSON, _page_body) if chosen is None else (chosen.media_type, chosen.page)
+        body = encode(variant, page.records, is_final=page.is_final)
+        headers = {**(TWO_MEDIA_TYPE_HEADERS if formats else {}), **watermark, **link_header(call.url, following)}
+        return json_response(body, headers, media_type, records=len(page.records))
 
     def envelopes(self, schema: Schema) -> tuple[Envelope, ...]:  # noqa: ARG002 - the same for all parameters
         """Return the envelope of a cursor page alone."""
@@ -244,7 +260,7 @@ def _observed(call: RequestContext, resource: Resource, page: WalkPage, watermar
 
 
 def _page_body(variant: Variant, records: Sequence[JsonBytes], *, is_final: bool) -> list[JsonBytes]:
-    final_page, listings = variant.spell(*FINAL_PAGE), variant.spell(*RECORDS)
+    final_page, listings = FINAL_PAGE[variant.underscored], RECORDS[variant.underscored]
     truth = "true" if is_final else "false"
     return json_array(records, f'{{"{final_page}":{truth},"{listings}":'.encode(), b"}")
 
@@ -259,7 +275,7 @@ async def next_watermark(call: RequestContext, resource: Resource) -> dict[str, 
         return {}
     # In an index of several shards, a walk of several companies sees records where they were at the mark.
     is_by_mark = call.scope.single_company is None and call.served_shards(resource) is not None
-    mark = await call.services.marks[resource].settled(everywhere=is_by_mark)
+    mark = await call.services.indices[resource].mark.settled(everywhere=is_by_mark)
     return {} if mark is None else {NEXT_WATERMARK: str(mark.clock // 1000)}
 
 
@@ -282,7 +298,7 @@ class PageResponse(ResourceResponse):
         page = await numbered_page(call, call.selection(self.resource, clauses), variant, call.parameters["page_size"])
         is_enclosed = self.is_enclosed or call.parameters.get(ENVELOPE)
         body = page.to_json(self.resource.alias) if is_enclosed else json_array(page.records)
-        return json_response(body, {**page.headers(call), **watermark})
+        return json_response(body, {**page.headers(call), **watermark}, records=len(page.records))
 
     def envelopes(self, schema: Schema) -> tuple[Envelope, ...]:
         """Return one envelope, or both if the operation has the parameter `envelope`."""
@@ -302,9 +318,10 @@ class CollectionResponse(ResourceResponse):
         clauses = await filter_clauses(call, self.rules, self.resource.address_fields)
         selection, variant = call.selection(self.resource, clauses), call.variant(self.resource, self.view)
         if call.parameters["page_number"] is None and call.parameters["page_size"] is None:
-            return json_response(json_array(await all_records(call, selection, variant)))
+            records = await all_records(call, selection, variant)
+            return json_response(json_array(records), records=len(records))
         page = await numbered_page(call, selection, variant, call.parameters["page_size"] or DEFAULT_PAGE_SIZE)
-        return json_response(json_array(page.records), page.headers(call))
+        return json_response(json_array(page.records), page.headers(call), records=len(page.records))
 
     def envelopes(self, schema: Schema) -> tuple[Envelope, ...]:  # noqa: ARG002 - the same for all parameters
         """Return the array envelope alone."""
@@ -328,13 +345,14 @@ class RecordResponse(ResourceResponse):
         variant = call.variant(self.resource, self.view)
         record = await self.find(call, identifier, variant)
         if record is None:
-            call.sent.absent(self.resource, identifier)
+            if call.sent is not None:
+                call.sent.absent(self.resource, identifier)
             raise NotFound(f"There is no {self.resource.title} {identifier!r}.")
-        formats = formats_of(call, self.resource)
-        for chosen in formats:
-            if chosen.is_wanted(call.headers, call.parameters):
-                return json_response(chosen.record(variant, record), _negotiated(formats), chosen.media_type)
-        return json_response([record], _negotiated(formats))
+        formats = call.services.state[RecordFormats][self.resource]
+        headers = TWO_MEDIA_TYPE_HEADERS if formats else {}
+        if (chosen := chosen_format(call, formats)) is None:
+            return json_response([record], headers)
+        return json_response(chosen.record(variant, record), headers, chosen.media_type)
 
     async def find(self, call: RequestContext, identifier: str, variant: Variant) -> JsonBytes | None:
         """Return the encoded record with an identifier, None if the scope has none."""

@@ -40,17 +40,12 @@ class CachedValue(Generic[Value]):
         """Read the value with `load` on first use; `settle_seconds` is the minimum age for `settled`."""
         self._load = load
         self._ages = ages
-        self._value: Value | None = None
+        self.current: Value | None = None  # as last read, however old it is; None before the first read
         self._read_at = float("-inf")
         self._settle_seconds = settle_seconds
         self._reads: deque[tuple[float, Value]] = deque()  # the newest settled one, and all since
         self._failure: ApiError | None = None
         self._refresh_task: asyncio.Task[None] | None = None
-
-    @property
-    def current(self) -> Value | None:
-        """The value as last read, however old it is; None before the first read."""
-        return self._value
 
     def raise_failure(self) -> None:
         """Raise the ApiError of the last refresh, if it failed."""
@@ -67,7 +62,7 @@ class CachedValue(Generic[Value]):
             await asyncio.shield(self._refresh_task)
         if self._failure is not None and self._read_at == float("-inf"):
             raise self._failure
-        return self._value  # type: ignore[return-value]  # read at least once by now
+        return self.current  # type: ignore[return-value]  # read at least once by now
 
     @property
     def is_outdated(self) -> bool:
@@ -85,7 +80,7 @@ class CachedValue(Generic[Value]):
         """Return the value as read now; raise the failure."""
         await self.refresh()
         self.raise_failure()
-        return self._value  # type: ignore[return-value]  # read just now
+        return self.current  # type: ignore[return-value]  # read just now
 
     async def refresh(self) -> None:
         """Read the value again now, however old it is; keep it if that fails."""
@@ -111,7 +106,12 @@ class CachedValue(Generic[Value]):
             await asyncio.sleep(wait)
             return await self.settled(everywhere=everywhere)  # uvloop may wake up a fraction of a millisecond early
         settled_at = time.monotonic() - seconds
-        return next(value for read_at, value in reversed(self._reads) if read_at <= settled_at)
+        settled = self._reads[0][1]
+        for read_at, value in self._reads:
+            if read_at > settled_at:
+                break
+            settled = value
+        return settled
 
     def _drop_superseded(self) -> None:
         settled_at = time.monotonic() - self._settle_seconds - self._ages.stale_seconds
@@ -121,9 +121,9 @@ class CachedValue(Generic[Value]):
     async def _refresh(self) -> None:
         started = time.monotonic()
         try:
-            self._value = await self._load()
+            self.current = await self._load()
             self._read_at, self._failure = started, None
-            self._reads.append((started, self._value))
+            self._reads.append((started, self.current))
             self._drop_superseded()
         except ApiError as failure:
             self._fail(failure)

@@ -7,7 +7,7 @@ rare: the retry goes to another node if there is one. Retrying a timeout or a re
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -162,25 +162,28 @@ class SearchEngine:
         Requests share a search if index, body and `since` are the same. `since` is the state of the index that the
         request has seen, which the response must not be older than. `reach` says which shards are asked.
         """
-        self._refuse_missing(index, body)
+        if index in self.missing:
+            self.refuse_missing(index, used_fields(body))
+        return await self.shards.search(index, body, reach, partial(self._share, since, index))
 
-        async def shared(path: str, options: str, encoded: bytes) -> bytes:
-            search = partial(self._search, index, path, options, encoded)
-            return await self._shared_searches.run((index, path, options, encoded, since), search)
-
-        return await self.shards.search(index, body, reach, shared)
+    def _share(self, since: Hashable, index: str, path: str, options: str, body: bytes) -> Awaitable[bytes]:
+        search = partial(self._search, index, path, options, body)
+        return self._shared_searches.run((index, path, options, body, since), search)
 
     async def search_unshared(self, index: str, body: Mapping[str, object], reach: Reach = EVERYTHING) -> bytes:
         """Return the response of a search that starts now; `reach` as for `search`."""
-        self._refuse_missing(index, body)
+        if index in self.missing:
+            self.refuse_missing(index, used_fields(body))
         return await self.shards.search(index, body, reach, partial(self._search, index))
 
-    async def read(self, index: str, identifiers: Sequence[str], selection: Selection, reach: Reach) -> list[Document]:
+    def read(
+        self, index: str, identifiers: Sequence[str], selection: Selection, reach: Reach
+    ) -> Awaitable[list[Document]]:
         """Return the documents with some identifiers that are in a selection, as a search that starts now finds them.
 
         `reach` as for `search`; its companies only say which shards are asked.
         """
-        return await self.shards.read(index, identifiers, selection, reach, partial(self._read, index))
+        return self.shards.read(index, identifiers, selection, reach, partial(self._read, index))
 
     async def _read(self, index: str, path: str, body: bytes) -> bytes:
         self.require_available(index)
@@ -189,10 +192,6 @@ class SearchEngine:
         if status != 200:
             raise status_failure(status, response, body)
         return response
-
-    def _refuse_missing(self, index: str, body: Mapping[str, object]) -> None:
-        if index in self.missing:
-            self.refuse_missing(index, used_fields(body))
 
     def refuse_missing(self, index: str, used: Iterable[str]) -> None:
         """Raise RebuildDue if a request uses search fields that the live index lacks."""
@@ -216,9 +215,9 @@ class SearchEngine:
         except ValueError:
             raise malformed_response(response) from None
 
-    async def _search(self, index: str, path: str, options: str, body: bytes) -> bytes:
+    def _search(self, index: str, path: str, options: str, body: bytes) -> Coroutine[Any, Any, bytes]:
         self.require_available(index)
-        return await self.search_complete(path, body, options)
+        return self.search_complete(path, body, options)
 
     def require_available(self, index: str) -> None:
         """Raise ResourceUnavailable for an unusable index."""
@@ -252,19 +251,22 @@ class SearchEngine:
             raise status_failure(status, response, None)
         return document_source(response, identifier)
 
-    async def request(self, method: str, target: str, body: bytes | None) -> tuple[int, bytes]:
+    def request(self, method: str, target: str, body: bytes | None) -> Awaitable[tuple[int, bytes]]:
         """Return the status, 200, 401, 403 or 404, and the body; raise ApiError for any other."""
-        return await self._retries.run(partial(self._attempt, method, target, body))
+        return self._retries.run(partial(self._attempt, method, target, body))
 
     async def _attempt(self, method: str, target: str, body: bytes | None, seconds: float) -> tuple[int, bytes]:
-        with self.attempts.start(method, target) as attempt:
-            try:
-                response = await self._transport.perform_request(
-                    method, target, body=body, headers=self._headers, max_retries=0, request_timeout=seconds
-                )
-            except TransportError as error:
-                raise _transport_failure(error) from error
-            attempt.status = status = response.meta.status
+        span = None if self.attempts.start_span is None else self.attempts.start_span(method, target)
+        began, status = time.perf_counter(), None
+        try:
+            response = await self._transport.perform_request(
+                method, target, body=body, headers=self._headers, max_retries=0, request_timeout=seconds
+            )
+            status = response.meta.status
+        except TransportError as error:
+            raise _transport_failure(error) from error
+        finally:
+            self.attempts.add(status, time.perf_counter() - began, span)
         content = response.body
         if not isinstance(content, bytes | bytearray):
             # A proxy in between responds in text or HTML, which the transport decodes; other types it parses.

@@ -1,6 +1,6 @@
 """Records of a selection: a page by cursor or by number, all of them, or one by its identifier."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -33,14 +33,15 @@ class RecordBatch:
     ends: list[int] | None
 
     def __len__(self) -> int:
-        """Return the number of records."""
         return len(self.records)
 
 
-def note_records(notes: Sent, resource: Resource, batches: Iterable[RecordBatch], count: int) -> None:
+def note_records(notes: Sent | None, resource: Resource, batches: Iterable[RecordBatch], count: int) -> None:
     """Note for the audit that the first `count` records of some batches are sent."""
+    if notes is None:
+        return
     for batch in batches:
-        sent = min(len(batch), count)
+        sent = min(len(batch.records), count)
         notes.hits(resource, batch.response, batch.ends, sent)
         count -= sent
 
@@ -57,10 +58,12 @@ async def rows_in_order(
     page do not suffice. All are of one generation: after a swap the page starts again.
     """
     size: int = body["size"]  # type: ignore[assignment]
+    company, served = selection.scope.single_company, call.served_shards(selection.resource)
+    if company is None or served is None or not served.spans_shards(company):
+        return [read(await call.search(selection.resource, body), size)]
 
     async def attempt(served: ServedShards | None) -> list[Rows]:
-        company = selection.scope.single_company
-        if company is None or served is None or not served.spans_shards(company):
+        if served is None or not served.spans_shards(company):
             return [read(await call.search(selection.resource, body), size)]
         found, missing = list[Rows](), size
         key: str | None = feed_key(company, after or "")
@@ -99,14 +102,17 @@ async def walk_page(call: RequestContext, selection: Selection, variant: Variant
 
 
 def _record_page(call: RequestContext, batches: Sequence[RecordBatch], variant: Variant, size: int) -> WalkPage:
-    stored = [*chain(*(batch.records for batch in batches))]
+    stored: list[JsonBytes] = []
+    for batch in batches:
+        stored += batch.records
     note_records(call.sent, variant.resource, batches, size)
     last = record_identifier(variant.resource, stored[:size][-1]) if stored else None
     return WalkPage(variant.encode(stored[:size]), len(stored) <= size, last)
 
 
 def _timestamps_page(call: RequestContext, values: list[Any], variant: Variant, size: int) -> WalkPage:
-    call.sent.values(variant.resource, values[:size])
+    if call.sent is not None:
+        call.sent.values(variant.resource, values[:size])
     encoded = encode_timestamps(variant.resource, values[:size], underscored=variant.underscored)
     return WalkPage(encoded, len(values) <= size, values[:size][-1].id[0] if values else None)
 
@@ -167,7 +173,8 @@ async def numbered_page(call: RequestContext, selection: Selection, variant: Var
     response, total = await _search_at(call, selection, (number - 1) * size, size, timestamps_only=timestamps_only)
     if timestamps_only:
         values = doc_values(variant.resource, response)
-        call.sent.values(variant.resource, values)
+        if call.sent is not None:
+            call.sent.values(variant.resource, values)
         records: Sequence[JsonBytes] = encode_timestamps(variant.resource, values, underscored=variant.underscored)
     else:
         records = variant.encode(_sent_records(call, variant.resource, response, size, size))
@@ -213,30 +220,24 @@ def _sent_records(call: RequestContext, resource: Resource, response: bytes, siz
 
 
 def _read_batch(call: RequestContext, resource: Resource, response: bytes, size: int) -> RecordBatch:
-    records = _records(response, size, call.exact_names(resource), ends := call.sent.ends())
-    return RecordBatch(records, response, ends)
-
-
-def _records(
-    response: bytes, size: int, exact_names: Collection[str], ends: list[int] | None = None
-) -> list[JsonBytes]:
-    """Return the encoded records of a search for `size`, with the exact values of some members.
-
-    `ends` receives the position after each record, nothing if the response is parsed.
-    """
-    return extract_exact_records(response, exact_names) if exact_names else extract_records(response, size, ends)
+    ends = None if call.sent is None else call.sent.ends()
+    if call.is_compatible and (names := call.exact_names(resource)):
+        return RecordBatch(extract_exact_records(response, names), response, ends)
+    return RecordBatch(extract_records(response, size, ends), response, ends)
 
 
 async def batched_record(call: RequestContext, resource: Resource, name: str, variant: Variant) -> JsonBytes | None:
     """Return the record with an identifier within the scope, or None; concurrent reads share a request."""
     group = (resource.alias, call.scope.companies, call.visibility.display, call.exact_names(resource))
-    call.sent.searches(resource, call.mark(resource))
+    if call.sent is not None:
+        call.sent.searches(resource, call.mark(resource))
     call.timer.record(Layer.QUERY)
     record = await call.services.engine.batches.load(group, name, partial(_look_up, call, resource))
     call.timer.record(Layer.ELASTICSEARCH)
     if record is None:
         return None
-    call.sent.names(resource, (name,))
+    if call.sent is not None:
+        call.sent.names(resource, (name,))
     return variant.encode([record])[0]
 
 
@@ -245,7 +246,7 @@ async def _look_up(call: RequestContext, resource: Resource, identifiers: Sequen
 
     The company of a record may be too new to be known here: without a scope, what is lacking is read from all shards.
     """
-    engine, alias = call.services.engine, call.services.connection.alias(resource)
+    engine, alias = call.services.engine, call.services.indices[resource].alias
     selection, reach = call.selection(resource), await record_reach(call, resource)
     found = await engine.read(alias, identifiers, selection, reach)
     lacking = {*identifiers} - {document.identifier for document in found}

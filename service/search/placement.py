@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 import orjson
 
 from cluster.control_index import Mark
-from mappings.indices import served_alias
+from mappings.indices import mapped_names, served_alias
 from mappings.resource import Resource
 from mappings.shards import LEFT_QUERY, ShardRanges, hidden_query, read_ranges
 from mappings.stored_document import RECORD_DELIMITER, RECORD_KEY, feed_key
@@ -285,21 +286,21 @@ class ShardTable:
                 return await self.checked(alias, await send(f"/{alias}", "", orjson.dumps(body)))
             return await send(f"/{served.target}", served.routing(reach), orjson.dumps(served.visible(body, reach)))
 
-        return await (self.repeat(alias, attempt) if reach.only is None else attempt(reach.only.served))
+        return await (attempt(reach.only.served) if reach.only else self.repeat(alias, attempt))
 
-    async def read(
+    def read(
         self, alias: str, identifiers: Sequence[str], selection: Selection, reach: Reach, send: SendRead
-    ) -> list[Document]:
+    ) -> Awaitable[list[Document]]:
         """Return the documents with some identifiers that are in a selection; `send` reads all copies."""
 
         async def attempt(served: ServedShards | None) -> list[Document]:
             mapped, places = self._mapped.get(alias), read_places(identifiers, served, reach)
             generation, found = await self._read(alias, served, places, send)
             _require_mapped(mapped, generation, selection)
-            shown = [each for each in found if served is None or served.shows(each.fields, reach)]
+            shown = found if served is None else [each for each in found if served.shows(each.fields, reach)]
             return [each for each in shown if selection.accepts(each.fields)]
 
-        return await self.repeat(alias, attempt)
+        return self.repeat(alias, attempt)
 
     async def _read(
         self, alias: str, served: ServedShards | None, places: list[dict[str, str]], send: SendRead
@@ -318,7 +319,7 @@ class ShardTable:
     async def repeat(self, alias: str, attempt: Callable[[ServedShards | None], Awaitable[Result]]) -> Result:
         """Return what `attempt` returns for the present shards; again if it raises NoLongerServed."""
         for _ in range(_MAX_ATTEMPTS - 1):
-            served = self.get(alias)
+            served = self._served.get(alias)
             try:
                 return await attempt(served)
             except NoLongerServed as error:
@@ -342,6 +343,11 @@ class ShardTable:
         self.update(alias, indices if status == 200 else {})
 
 
+@cache
+def _declared_names(resource: Resource) -> frozenset[str]:
+    return frozenset(mapped_names(resource))
+
+
 def _require_mapped(known: _MappedFields | None, generation: str, selection: Selection) -> None:
     """Raise RebuildDue if the index of some documents lacks search fields, whose absence would then say nothing.
 
@@ -349,6 +355,8 @@ def _require_mapped(known: _MappedFields | None, generation: str, selection: Sel
     """
     if known is None or known.generation != generation:
         raise _UnknownMapping(f"The mapping of {generation} is not known.")
+    if known.fields >= _declared_names(selection.resource):
+        return
     if lacking := {*used_fields(selection.conditions)} - known.fields:
         raise RebuildDue(selection.resource.alias, f"{generation} lacks the fields {', '.join(sorted(lacking))}.")
 
@@ -359,9 +367,16 @@ def gone(response: bytes | bytearray) -> NoLongerServed:
     return NoLongerServed(getattr(failure, "reason", ""))
 
 
+class LiveIndex(NamedTuple):
+    """The live index of a resource, by its alias, and the mark of what was published to it."""
+
+    alias: str
+    mark: CachedValue[Mark | None]
+
+
 class _Services(Protocol):
     @property
-    def marks(self) -> dict[Resource, CachedValue[Mark | None]]: ...
+    def indices(self) -> Mapping[Resource, LiveIndex]: ...
 
 
 class _Call(Protocol):
@@ -381,7 +396,7 @@ async def scope_reach(call: _Call, resource: Resource, sequence: int | None = No
     """
     companies = call.scope.companies
     if sequence is None and call.scope.single_company is None and call.served_shards(resource) is not None:
-        mark = await call.services.marks[resource].get_renewed()
+        mark = await call.services.indices[resource].mark.get_renewed()
         sequence = None if mark is None else mark.sequence
     return Reach(companies, sequence)
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from mappings.fields import TextForm
 from mappings.resource import Resource
 from mappings.stored_document import companies_query, feed_key, feed_key_range
-from mappings.visibility import ADDRESS_HIDDEN, WITHHELD, DisplayLicence
+from mappings.visibility import ADDRESS_HIDDEN
 from service.scope import Scope
 
 # Queries whose only key is a field. An aggregation of the same name has options instead, `field` among them.
@@ -72,22 +72,21 @@ def _none(clauses: Any, document: Document) -> bool:
 
 def _term(content: Mapping[str, Any], document: Document) -> bool:
     [(field, wanted)] = content.items()
-    return any(_has(value, wanted) for value in _values(document, field))
+    value = document.get(field)
+    if isinstance(value, list | tuple):
+        return any(_has(each, wanted) for each in value)
+    return _has(value, wanted)
 
 
 def _exists(content: Mapping[str, Any], document: Document) -> bool:
-    return any(True for _ in _values(document, content["field"]))
+    return any(value is not None for value in _list(document.get(content["field"])))
 
 
 def _has(value: Any, wanted: Any) -> bool:
-    """Return whether a value, or a range of numbers, has the wanted one."""
+    """Return whether a value, or a range of numbers, has the wanted one; no value, None, has none."""
     if isinstance(value, dict):
         return bool(value.get("gte", -inf) <= wanted < value.get("lt", inf))
-    return bool(value == wanted)
-
-
-def _values(document: Document, field: str) -> Iterator[Any]:
-    return (value for value in _list(document.get(field)) if value is not None)
+    return value is not None and bool(value == wanted)
 
 
 def _list(value: Any) -> list[Any] | tuple[Any, ...]:
@@ -196,8 +195,9 @@ class Selection:
 
     def accepts(self, fields: Mapping[str, Any]) -> bool:
         """Return whether `query` would find a document with these search fields; raise KeyError as `matches`."""
-        is_covered = self.scope.covers(fields.get("company", ""))
-        return is_covered and all(matches(clause, fields) for clause in self.conditions)
+        if not self.scope.covers(fields.get("company", "")):
+            return False
+        return all(matches(clause, fields) for clause in self.conditions)
 
     @property
     def conditions(self) -> tuple[Clause, ...]:
@@ -244,11 +244,6 @@ def _doc_value_options(resource: Resource) -> Body:
 
 
 HIDDEN_ADDRESS: Clause = term(ADDRESS_HIDDEN, value=True)
-
-
-def displayed(resource: Resource, licence: DisplayLicence | None) -> tuple[Clause, ...]:
-    """Return the clauses that withhold what a licence does not allow to show."""
-    return (match_none(term(WITHHELD, value=True)),) if licence and resource.address else ()
 
 
 def with_shown_address(clause: Clause) -> Clause:

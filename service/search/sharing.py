@@ -139,9 +139,9 @@ class BatchLoader:
         advance = partial(self._advance, group, queue, batch)
         timer = asyncio.get_running_loop().call_later(_SLOW_READ_SECONDS, advance)
         batch.task.add_done_callback(partial(_set_result, batch, timer))
-        batch.task.add_done_callback(lambda _: advance())
+        batch.task.add_done_callback(advance)
 
-    def _advance(self, group: Hashable, queue: _Queue, batch: _Batch) -> None:
+    def _advance(self, group: Hashable, queue: _Queue, batch: _Batch, _: object = None) -> None:
         """Start the next batch once a read has ended or is slow, whichever comes first."""
         if queue.current is batch:
             self._start_next(group, queue)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import accumulate
 from math import inf
-from typing import Protocol, Self
+from typing import Protocol
 
 import msgspec
 from aiohttp.typedefs import Middleware
@@ -230,33 +230,11 @@ class Attempts:
         self.start_span = start_span
         self.seconds: dict[str, Histogram] = defaultdict(Histogram)
 
-    def start(self, method: str, target: str) -> Attempt:
-        """Return a context manager that measures one request."""
-        return Attempt(self, None if self.start_span is None else self.start_span(method, target))
-
-
-class Attempt:
-    """One measured request; set its `status` when the response arrives."""
-
-    __slots__ = ("_attempts", "_began", "_span", "status")
-
-    def __init__(self, attempts: Attempts, span: AttemptSpan | None) -> None:
-        """Start measuring."""
-        self.status: int | None = None
-        self._attempts = attempts
-        self._span = span
-        self._began = time.perf_counter()
-
-    def __enter__(self) -> Self:
-        """Return the attempt."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Record the duration and outcome."""
-        outcome = NO_LABEL if self.status is None else status_class(self.status)
-        self._attempts.seconds[outcome].add(time.perf_counter() - self._began)
-        if self._span is not None:
-            self._span.end(self.status)
+    def add(self, status: int | None, seconds: float, span: AttemptSpan | None) -> None:
+        """Add one request, and end its span; the status is None without a response."""
+        self.seconds[NO_LABEL if status is None else status_class(status)].add(seconds)
+        if span is not None:
+            span.end(status)
 
 
 _PERIOD_SECONDS = 0.25

@@ -16,8 +16,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, StatusCode, get_current_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from service.telemetry.logs import known_method
 from service.telemetry.observation import CURRENT_OBSERVATION, NO_LABEL, RequestObservation
-from service.telemetry.requests import known_method
 
 _PARENT_HEADER = "traceparent"
 _propagator = TraceContextTextMapPropagator()

@@ -23,8 +23,9 @@ from indexer.generations.checkpoint import BuildJob
 from mappings import COMPANY, LISTING, SOLD_LISTING, Resource
 from mappings.shards import ShardRanges, cut_evenly
 from mappings.stored_document import feed_key
-from service.app import SERVICES, create_app
+from service.app import create_app
 from service.keys.store import KeyGrant, KeyStore
+from service.services import SERVICES
 from service.settings import ServiceSettings
 from tests.chaos.machine_control import ControlledClock, ControlledReplica, StepGate
 from tests.chaos.machine_model import CHILDREN, ENDS, LONE, NUMBERS, PARENT

@@ -10,12 +10,12 @@ from aiohttp import ClientSession
 from multidict import CIMultiDictProxy
 
 from cluster.connection import ConnectionSettings
-from service.app import SERVICES, create_app
+from service.app import create_app
 from service.console.consumers import ConsumerRegistry
 from service.console.overview import add_console
 from service.health.monitor import HEALTH_MONITOR, HealthMonitor
 from service.http.requests import allowed_hosts_middleware
-from service.services import Services
+from service.services import SERVICES, Services
 from service.settings import ServiceSettings
 from service.telemetry.metrics import create_metrics_app
 from tests.service.raw_http import listening

@@ -84,14 +84,14 @@ async def _records(world: World, variant: str) -> list[dict[str, Any]]:
     if variant == "sold_listings":
         return await world.walk("/sold_listings", **wide)
     if variant == "agents":
-        return list(await world.answer("/agents", **wide, **dict.fromkeys(AGENT.flags(View.INDEX), "true")))
+        return list(await world.answer("/agents", **wide, **dict.fromkeys(AGENT.flags[View.INDEX], "true")))
     if variant == "offices":
         return list((await world.answer("/offices", page_size=1000))["offices"])
     if variant in {"teams", "companies"}:
         return list(await world.answer(f"/{variant}"))
     index, identifier = _SHOWS[variant]
     found = await _records(world, index)
-    flags = AGENT.flags(View.SHOW).keys() - {"include_gci_goals"} if variant == "agent" else ()
+    flags = AGENT.flags[View.SHOW].keys() - {"include_gci_goals"} if variant == "agent" else ()
     sent = dict.fromkeys(flags, "true")
     return [await world.answer(f"/{index}/{record[identifier]}", **sent) for record in found[:25]]
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from cluster.connection import ConnectionSettings, connect
-from service.app import SERVICES
 from service.keys.store import KeyGrant, KeyStore
+from service.services import SERVICES
 from tests.brokerage.conftest import running
 from tests.contract.world import PARENT, World
 from tests.openapi.schemathesis_run import FuzzFindings, FuzzRun, fetch_document

@@ -49,7 +49,7 @@ async def bare(engine_url: str, tmp_path_factory: pytest.TempPathFactory) -> Asy
 @pytest.mark.parametrize(("path", "view"), [("/agents", View.INDEX), (f"/agents/{UUID_OF_A_TEST}", View.SHOW)])
 async def test_optional_blocks_of_agents_are_absent_unless_requested(bare: World, path: str, view: View) -> None:
     wide = {"updated_since": 0} if view is View.INDEX else {}
-    flags = AGENT.flags(view)
+    flags = AGENT.flags[view]
     for sent in ((), *((flag,) for flag in flags), tuple(flags)):
         answer = await bare.answer(path, **wide, **dict.fromkeys(sent, "true"))
         [record] = answer if isinstance(answer, list) else [answer]

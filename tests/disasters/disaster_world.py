@@ -15,9 +15,10 @@ from cluster.connection import ConnectionSettings, connect
 from cluster.control_index import ensure_index
 from indexer import IndexerSettings
 from mappings import COMPANY, LISTING, SOLD_LISTING
-from service.app import SERVICES, create_app
+from service.app import create_app
 from service.keys.api_key import KEYS_INDEX_BODY
 from service.keys.store import KeyGrant, KeyStore
+from service.services import SERVICES
 from service.settings import ServiceSettings
 from tests.chaos.machine_control import ControlledClock, ControlledReplica, StepGate
 from tests.chaos.machine_model import CHILDREN, FORMS, LONE, NUMBERS, PARENT

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from service.app import SERVICES, create_app
+from service.app import create_app
 from service.object_store import QUICK, ObjectStore, open_store
 from service.publishing.publisher import publish
 from service.publishing.store_target import TargetStore
-from service.services import Services
+from service.services import SERVICES, Services
 from service.settings import ServiceSettings
 from tests.exports.conftest import Exports, Silence
 from tests.exports.store_server import BUCKET, ENDPOINT, empty_store, running_store, store_environment

@@ -11,8 +11,8 @@ import service.changes.changes as changes_page
 from indexer.maintenance.pruning import prune
 from indexer.rollback import rollback
 from mappings import COMPANY, LISTING, OFFICE
-from service.app import SERVICES
 from service.search.cached_value import CacheAges
+from service.services import SERVICES
 from tests.feed.feed_client import FeedClient, company, deleted_listing, listing, office, source_time
 from tests.indexer.raw_documents import put_document
 

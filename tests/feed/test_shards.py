@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from mappings import COMPANY, LISTING, SOLD_LISTING
-from service.app import SERVICES
 from service.search.engine import SearchEngine
+from service.services import SERVICES
 from tests.feed.conftest import serve_feed
 from tests.feed.feed_client import FeedClient, company, listing
 from tests.indexer.conftest import Bench

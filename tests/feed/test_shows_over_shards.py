@@ -11,9 +11,9 @@ from mappings import COMPANY, LISTING
 from mappings.shards import ShardRanges
 from mappings.stored_document import feed_key
 from mappings.visibility import DisplayLicence
-from service.app import SERVICES
 from service.keys.store import KeyGrant
 from service.search.placement import ShardTable
+from service.services import SERVICES
 from tests.feed.conftest import GRANTS, serve_feed
 from tests.feed.feed_client import FeedClient, company, listing
 from tests.indexer.conftest import Bench, live_ranges

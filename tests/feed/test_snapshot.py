@@ -11,12 +11,12 @@ import zstandard
 
 import service.changes.snapshot
 from mappings import LISTING, OFFICE
-from service.app import SERVICES
 from service.changes.snapshot import PointInTime, open_point_in_time
 from service.errors import EngineUnavailable
 from service.limits.admission import AdmissionLane, RequestKind
 from service.scope import Scope
 from service.search.query import Selection
+from service.services import SERVICES
 from tests.feed.feed_client import ConsumerCopy, FeedClient, deleted_listing, listing, office
 from tests.waiting import until
 
@@ -193,7 +193,7 @@ async def test_few_are_sent_at_a_time_and_the_others_come_back_later(feed: FeedC
 
 
 def _lane(feed: FeedClient) -> AdmissionLane:
-    lane: AdmissionLane = feed.http.server.app[SERVICES].admission.lane(RequestKind.SNAPSHOT)  # type: ignore[attr-defined]
+    lane: AdmissionLane = feed.http.server.app[SERVICES].admission.lanes[RequestKind.SNAPSHOT]  # type: ignore[attr-defined]
     return lane
 
 

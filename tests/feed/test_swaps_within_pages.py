@@ -7,9 +7,10 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from indexer.generations.lifecycle import GenerationLifecycle
 from mappings import COMPANY, LISTING
-from service.app import SERVICES, create_app
+from service.app import create_app
 from service.keys.store import KeyStore
 from service.search.engine import SearchEngine
+from service.services import SERVICES
 from tests.feed.conftest import GRANTS, SETTINGS
 from tests.feed.feed_client import FeedClient, company, listing
 from tests.indexer.conftest import Bench

@@ -130,8 +130,8 @@ def test_the_members_listed_here_are_those_that_the_cells_name() -> None:
 
 
 def test_agent_blocks_are_returned_on_request_only() -> None:
-    index = {flag: {field.name for field in fields} for flag, fields in AGENT.flags(View.INDEX).items()}
-    show = {flag: {field.name for field in fields} for flag, fields in AGENT.flags(View.SHOW).items()}
+    index = {flag: {field.name for field in fields} for flag, fields in AGENT.flags[View.INDEX].items()}
+    show = {flag: {field.name for field in fields} for flag, fields in AGENT.flags[View.SHOW].items()}
     both = {
         "include_access_level": {"access_level", "view_level"},
         "include_partners": {"partners"},

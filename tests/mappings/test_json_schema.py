@@ -55,7 +55,7 @@ def test_a_field_added_later_does_not_break_the_schema(resource: Resource, view:
 def test_every_field_must_be_there_but_those_that_exist_on_request(
     resource: Resource, view: View, underscored: bool
 ) -> None:
-    on_request = {field.name for fields in resource.flags(view).values() for field in fields}
+    on_request = {field.name for fields in resource.flags[view].values() for field in fields}
     for name in empty(resource, view, underscored):
         record = {key: value for key, value in empty(resource, view, underscored).items() if key != name}
         assert accepts(schema(resource, view, underscored), record) is (name in on_request)

@@ -8,7 +8,8 @@ import pytest
 from aiohttp import ClientSession
 
 from mappings import AGENT, COMPANY, LISTING, OFFICE, SOLD_LISTING, TEAM, Resource
-from service.app import SERVICES, create_app
+from service.app import create_app
+from service.services import SERVICES
 from service.settings import ServiceSettings
 from tests.contract.conftest import world
 from tests.contract.world import World

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mappings import AGENT, LISTING
-from service.app import SERVICES
+from service.services import SERVICES
 from tests.contract.world import World
 from tests.odata.conftest import MarketClient, agent
 from tests.odata.expected_children import PARENT_KEYS, expected_children

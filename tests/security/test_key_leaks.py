@@ -15,7 +15,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from service.app import SERVICES
+from service.services import SERVICES
 from tests.brokerage.conftest import COMMAND, _environment, invoke
 from tests.brokerage.test_serve import _wait_for
 from tests.contract.world import World

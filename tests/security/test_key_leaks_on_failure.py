@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestClient
 from prometheus_client import REGISTRY, generate_latest
 from pytest_aiohttp.plugin import AiohttpClient
 
-from service.app import SERVICES
+from service.services import SERVICES
 from service.telemetry.metrics import create_metrics_app
 from tests.security.canary import CanaryKey
 from tests.security.test_redaction import written

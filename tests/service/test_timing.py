@@ -8,7 +8,7 @@ from aiohttp.test_utils import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 from pytest_aiohttp.plugin import AiohttpClient
 
-from service.app import SERVICES
+from service.services import SERVICES
 from service.telemetry.metrics import create_metrics_app
 from service.telemetry.observation import Layer, Timer, TimingTotals
 from tests.service.conftest import Open

@@ -17,8 +17,8 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from cluster.connection import ConnectionSettings
-from service.app import SERVICES, create_app
-from service.services import Services
+from service.app import create_app
+from service.services import SERVICES, Services
 from service.settings import ServiceSettings
 from service.telemetry.metrics import create_metrics_app
 from service.telemetry.opentelemetry import OtelTracing

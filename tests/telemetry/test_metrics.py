@@ -10,7 +10,6 @@ from aiohttp import ClientSession
 
 from cluster.control_index import mark_id
 from service.app import API_ROOT
-from service.http.responses import count_records, json_array
 from service.resources import OPERATIONS
 from service.telemetry.observation import Histogram
 from tests.service.raw_http import exchange, request
@@ -28,12 +27,6 @@ def test_a_value_is_counted_up_to_the_first_bound_that_it_does_not_pass() -> Non
         histogram.add(value)
     assert histogram.buckets() == [("0.1", 2.0), ("1.0", 3.0), ("+Inf", 4.0)]
     assert histogram.sum == pytest.approx(3.65)
-
-
-@pytest.mark.parametrize("rows", [0, 1, 2, 7])
-def test_the_records_of_an_array_are_counted_by_its_parts(rows: int) -> None:
-    assert count_records(json_array([b"{}"] * rows, b'{"x":', b"}")) == rows
-    assert count_records([b"{}"]) == 1
 
 
 async def test_requests_are_counted_by_route_status_and_tier(watched: Watched, stand_in: StandIn, key: str) -> None:

@@ -283,7 +283,8 @@ class ChildPageSource:
         for row in rows:
             sent.setdefault(row.resource, {})[row.child.key.parent] = None
         for resource, names in sent.items():
-            self.call.sent.names(resource, list(names))
+            if self.call.sent is not None:
+                self.call.sent.names(resource, list(names))
         return encode_children(self.properties, self.child_set.resources[0], [row.child for row in rows])
 
 

@@ -75,7 +75,8 @@ class EntityPageSource:
     def _convert(self, rows: Sequence[EntityRow]) -> None:
         for resource in {row.resource for row in rows}:
             own = [row for row in rows if row.resource is resource]
-            self.call.sent.names(resource, [row.id for row in own])
+            if self.call.sent is not None:
+                self.call.sent.names(resource, [row.id for row in own])
             self._encoder(resource).convert([row.source for row in own])
 
     def _decode(self, resource: Resource, response: bytes) -> list[EntityHit]:

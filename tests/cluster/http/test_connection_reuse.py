@@ -45,12 +45,12 @@ def test_a_kept_traceback_of_the_event_loop_does_not_lock_the_buffer(run: Run, m
     kept: list[Exception] = []
     feed = ResponseParser.feed
 
-    def feed_with_error(parser: ResponseParser, count: int) -> None:
+    def feed_with_error(parser: ResponseParser, count: int) -> bool:
         try:
             int("in a finalizer, say")
         except ValueError as error:
             kept.append(error)
-        feed(parser, count)
+        return feed(parser, count)
 
     async def scenario() -> None:
         async with serving(answering(ANSWER)) as server:

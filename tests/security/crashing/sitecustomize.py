@@ -71,10 +71,10 @@ _respond = Operation.respond
 _serve = server._serve
 
 
-async def _crashing(self: Operation, services: Any, request: web.Request) -> web.Response:
+async def _crashing(self: Operation, route: str, request: web.Request) -> web.Response:
     if (kind := request.headers.get(CRASH)) is not None:
         CRASHES[kind](f"{request!r} {request.url} {request.rel_url!r} {dict(request.headers)} {request.raw_headers!r}")
-    return await _respond(self, services, request)
+    return await _respond(self, route, request)
 
 
 async def _ending(*args: Any, **kwargs: Any) -> None:

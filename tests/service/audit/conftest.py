@@ -9,11 +9,11 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from mappings import AGENT, COMPANY, LISTING, OFFICE, SOLD_LISTING, TEAM, Resource
-from service.app import SERVICES, create_app
+from service.app import create_app
 from service.audit.reads import SENT, SentPage, WrittenAudit, pages_with
 from service.audit.store import AuditStore
 from service.keys.store import KeyGrant, KeyStore
-from service.services import Services
+from service.services import SERVICES, Services
 from service.settings import ServiceSettings
 from tests.feed.feed_client import company, listing, office
 from tests.indexer.conftest import Bench, bench

@@ -9,9 +9,8 @@ from aiohttp.test_utils import TestClient
 from prometheus_client import REGISTRY
 
 from mappings import LISTING
-from service.app import SERVICES
 from service.audit.reads import GAP, SENT, SESSION, AuditLog, WrittenAudit
-from service.services import Services
+from service.services import SERVICES, Services
 from tests.service.conftest import Open
 from tests.service.stand_in import Reply, StandIn, refusal
 from tests.waiting import until

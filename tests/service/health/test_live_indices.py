@@ -7,9 +7,10 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from mappings import AGENT, COMPANY, LISTING, RESOURCES, TEAM, Resource
-from service.app import SERVICES, create_app
+from service.app import create_app
 from service.health.checks import FindingState
 from service.resources import OPERATIONS
+from service.services import SERVICES
 from service.settings import ServiceSettings
 from tests.conftest import open_installation
 from tests.service.index_sandbox import OPERATION_PATHS, IndexSandbox

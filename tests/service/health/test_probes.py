@@ -10,8 +10,8 @@ import pytest
 from aiohttp.test_utils import TestClient
 
 from mappings import RESOURCES
-from service.app import SERVICES
 from service.health.monitor import DRAINING, HEALTH_MONITOR, unready_reason
+from service.services import SERVICES
 from tests.service.conftest import Open
 from tests.service.stand_in import HeldReply, Reply, StandIn, refusal
 from tests.waiting import until

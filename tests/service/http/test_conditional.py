@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from service.app import SERVICES
 from service.http.compression import CompressionCache
+from service.services import SERVICES
 from service.telemetry.observation import Layer
 from tests.service.conftest import Open
 from tests.service.raw_http import RawResponse, exchange_one, request, serve_raw

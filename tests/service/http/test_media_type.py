@@ -2,9 +2,7 @@
 
 import pytest
 
-from service.geojson import prefers_geojson
-
-GEOJSON = "application/geo+json"
+from service.http.negotiation import GEOJSON, prefers
 
 
 @pytest.mark.parametrize(
@@ -26,7 +24,7 @@ GEOJSON = "application/geo+json"
 )
 def test_a_client_that_weighs_geojson_higher_gets_it(accept: str) -> None:
     # The last: */* gives JSON nothing, application/* does.
-    assert prefers_geojson(accept)
+    assert prefers(accept, GEOJSON)
 
 
 @pytest.mark.parametrize(
@@ -57,4 +55,4 @@ def test_a_client_that_weighs_geojson_higher_gets_it(accept: str) -> None:
     ],
 )
 def test_json_is_for_all_others(accept: str) -> None:
-    assert not prefers_geojson(accept)
+    assert not prefers(accept, GEOJSON)

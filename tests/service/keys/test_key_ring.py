@@ -7,8 +7,9 @@ from aiohttp.test_utils import TestClient
 from elasticsearch import AsyncElasticsearch
 
 from cluster.connection import ConnectionSettings
-from service.app import SERVICES, build_services
+from service.app import build_services
 from service.keys.store import KeyGrant, KeyStore
+from service.services import SERVICES
 from service.settings import ServiceSettings
 from tests.service.conftest import Open
 from tests.service.stand_in import StandIn, refusal

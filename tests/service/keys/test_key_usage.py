@@ -12,9 +12,10 @@ from elasticsearch import AsyncElasticsearch
 from prometheus_client import REGISTRY
 
 from cluster.connection import ConnectionSettings
-from service.app import SERVICES, build_services
+from service.app import build_services
 from service.keys.ring import KeyUsage
 from service.keys.store import KeyGrant, KeyStore
+from service.services import SERVICES
 from service.settings import ServiceSettings
 from tests.service.stand_in import Reply, StandIn, refusal
 from tests.waiting import until

@@ -11,10 +11,10 @@ from aiohttp.test_utils import TestClient
 from mappings import AGENT, COMPANY, FIELD_GROUPS, LISTING, OFFICE, RESOURCES, SOLD_LISTING, TEAM, Resource
 from mappings.fields import View
 from mappings.stored_document import encode_document
-from service.app import SERVICES
-from service.keys.authentication import withheld_groups
 from service.records.projection import Variant, _compiled, _projection
 from service.resources import OPERATIONS
+from service.scope import withheld_groups
+from service.services import SERVICES
 from tests.service.conftest import Open
 from tests.service.records.test_projection import answered, filled
 from tests.service.search.test_shared_searches import waiting
@@ -47,7 +47,7 @@ def test_an_unknown_group_grants_nothing() -> None:
 def test_withheld_fields_are_there_and_empty(resource: Resource, view: View, hidden: frozenset[str]) -> None:
     fields = resource.view(view)
     empty = {field.name: field.empty_value for field in fields if field.group in hidden}
-    record = answered(Variant(resource, view, frozenset(resource.flags(view)), withheld=hidden))
+    record = answered(Variant(resource, view, frozenset(resource.flags[view]), withheld=hidden))
     assert record == filled(fields) | empty
     assert list(record) == [field.name for field in fields]
 
@@ -72,7 +72,7 @@ def test_forms_that_come_to_the_same_are_compiled_once() -> None:
     _projection.cache_clear()
     _compiled.cache_clear()
     for resource, view, hidden in ((one, view, hidden) for one in RESOURCES for view in View for hidden in SUBSETS):
-        flags = sorted(resource.flags(view))
+        flags = sorted(resource.flags[view])
         for sent in (frozenset(some) for count in range(len(flags) + 1) for some in combinations(flags, count)):
             for underscored in (False, True):
                 _projection(Variant(resource, view, sent, underscored, hidden))

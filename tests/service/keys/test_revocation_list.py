@@ -11,10 +11,10 @@ import pytest
 from aiohttp.test_utils import TestClient
 
 from cluster.settings import SettingError
-from service.app import SERVICES
 from service.keys.api_key import KeyText
 from service.keys.revocation_list import RevocationList, parse_revocation_list
 from service.limits.admission import RequestKind
+from service.services import SERVICES
 from service.settings import ServiceSettings
 from tests.service.conftest import Open
 from tests.service.stand_in import StandIn, refusal
@@ -71,7 +71,7 @@ async def test_a_listed_key_that_waits_for_a_place_is_refused(open_api: Open, st
     api = await open_api(fresh_seconds=0.25, concurrency=1, queue_seconds=3600.0, revocation_list=str(file))
     assert api.app is not None
     services = api.app[SERVICES]
-    pages = services.admission.lane(RequestKind.PAGE)
+    pages = services.admission.lanes[RequestKind.PAGE]
     async with pages.slot("test"):
         waiting = asyncio.create_task(status(api, key))
         await until(lambda: pages.waiting)
@@ -104,7 +104,7 @@ async def test_bad_lines_are_logged_by_number_only(file: Path, caplog: pytest.Lo
     listed = RevocationList(str(file), 1.0)
     for _ in range(2):
         await listed.read()
-    assert "abcdefghij" in listed
+    assert "abcdefghij" in listed.key_ids
     (error,) = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     assert "lines are not key ids: 2, 3, 4" in error
     assert "and 11 more" in error
@@ -119,11 +119,11 @@ async def test_an_unreadable_list_keeps_its_last_content(file: Path, caplog: pyt
     file.mkdir()
     for _ in range(2):
         await listed.read()
-    assert "abcdefghij" in listed
+    assert "abcdefghij" in listed.key_ids
     assert caplog.text.count("cannot be read, so its last content stays valid") == 1
     file.rmdir()
     await listed.read()
-    assert "abcdefghij" not in listed
+    assert "abcdefghij" not in listed.key_ids
 
 
 @pytest.mark.parametrize("fault", ["folder", "missing folder", "too large"])

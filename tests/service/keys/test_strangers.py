@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient
 
-from service.app import SERVICES
 from service.keys.api_key import generate_key
 from service.limits.admission import AdmissionLane, RequestKind
+from service.services import SERVICES
 from tests.service.conftest import Open
 from tests.service.stand_in import HeldReply, StandIn
 from tests.waiting import until
@@ -26,7 +26,7 @@ def company(stand_in: StandIn) -> None:
 def lane(api: TestClient[Any, Any], kind: RequestKind) -> AdmissionLane:
     """Return a lane of a service."""
     assert api.app is not None
-    found: AdmissionLane = api.app[SERVICES].admission.lane(kind)
+    found: AdmissionLane = api.app[SERVICES].admission.lanes[kind]
     return found
 
 

@@ -9,10 +9,10 @@ from aiohttp.test_utils import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 from pytest_aiohttp.plugin import AiohttpClient
 
-from service.app import SERVICES
 from service.limits.admission import AdmissionControl, AdmissionLane, RequestKind
 from service.operation import Operation
 from service.resources import OPERATIONS
+from service.services import SERVICES
 from service.telemetry.metrics import create_metrics_app
 from service.telemetry.observation import Layer
 from tests.service.conftest import Open
@@ -40,7 +40,7 @@ class Full:
     @property
     def pages(self) -> AdmissionLane:
         """The lane of pages."""
-        return self.admission.lane(RequestKind.PAGE)
+        return self.admission.lanes[RequestKind.PAGE]
 
     def ask(self, number: int) -> asyncio.Task[Any]:
         """Request a page that no other task requests, without waiting for it."""
@@ -121,7 +121,7 @@ async def test_a_show_is_served_all_the_same(full: Full) -> None:
 
 async def test_shows_are_bounded_too(full: Full) -> None:
     full.stand_in.out(Reply(delay=3600.0), "agents")
-    lane = full.admission.lane(RequestKind.SHOW)
+    lane = full.admission.lanes[RequestKind.SHOW]
     for number in range(2):
         full.asking.append(asyncio.create_task(full.api.get(SHOW.format(number), headers=full.headers)))
         await until(lambda: lane.running + lane.waiting == len(full.asking))
@@ -153,7 +153,7 @@ async def test_all_are_served_again_when_the_stall_is_over(full: Full) -> None:
 async def test_the_deadline_covers_waiting(open_api: Open, stand_in: StandIn) -> None:
     api = await open_api(**(SMALL | {"concurrency": 1, "deadline_seconds": 0.1}))
     assert api.app is not None
-    lane = api.app[SERVICES].admission.lane(RequestKind.PAGE)
+    lane = api.app[SERVICES].admission.lanes[RequestKind.PAGE]
     async with lane.slot("a"):
         response = await api.get(PAGE.format(1), headers={"x-api-key": stand_in.grant()})
         assert (response.status, (await response.json())["code"]) == (504, "deadline-passed")
@@ -203,5 +203,5 @@ async def test_a_refusal_is_not_a_line_in_the_log(full: Full, caplog: pytest.Log
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.path)
 async def test_every_operation_has_a_lane(full: Full, operation: Operation) -> None:
-    lane = full.admission.lane(operation.lane)
+    lane = full.admission.lanes[operation.lane]
     assert lane.kind == ("show" if "{" in operation.path else "page")

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient
 
-from service.app import SERVICES
 from service.limits.admission import AdmissionControl, AdmissionLane, RequestKind
+from service.services import SERVICES
 from tests.service.conftest import Open
 from tests.service.stand_in import StandIn
 from tests.waiting import until
@@ -24,7 +24,7 @@ def lane(api: TestClient[Any, Any], kind: RequestKind) -> AdmissionLane:
     """Return a lane of the service."""
     assert api.app is not None
     admission: AdmissionControl = api.app[SERVICES].admission
-    return admission.lane(kind)
+    return admission.lanes[kind]
 
 
 @pytest.mark.parametrize("path", LARGE)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from cluster.settings import SettingError, load_settings
 from service.keys.api_key import ApiKey
-from service.limits.rate_policy import MAX_PER_MINUTE, RatePolicy, default_burst, key_policy, read_tiers
-from service.limits.rates import LocalBuckets, RateLimitState
+from service.limits.rate_policy import MAX_PER_MINUTE, RatePolicy, default_burst, read_tiers
+from service.limits.rates import LocalBuckets, RateLimitState, key_policy
 from service.settings import ServiceSettings
 
 SECOND = 1_000_000

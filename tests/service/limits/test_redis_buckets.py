@@ -16,10 +16,10 @@ from aiohttp.test_utils import TestClient
 from redis.asyncio import Redis
 
 from cluster.settings import SettingError, load_settings
-from service.app import SERVICES
 from service.keys.api_key import ApiKey
 from service.limits.rates import create_limiter
 from service.limits.redis_buckets import RedisBuckets
+from service.services import SERVICES
 from service.settings import ServiceSettings
 from service.telemetry.counters import LIMIT_FAIL_OPENS
 from tests.network.server import Connection, serving

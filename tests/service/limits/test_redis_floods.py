@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp.test_utils import TestClient
 
-from service.app import SERVICES
+from service.services import SERVICES
 from tests.service.conftest import Open
 from tests.service.limits.redis_server import RedisServer
 from tests.service.limits.test_redis_buckets import redis

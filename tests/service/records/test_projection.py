@@ -15,7 +15,7 @@ from mappings.fields import INDEX_ONLY, Field, FieldKind, View
 from mappings.record_schema import record_type
 from service.records.projection import Variant, _projection
 
-FLAGS = sorted({*AGENT.flags(View.INDEX), *AGENT.flags(View.SHOW)})
+FLAGS = sorted({*AGENT.flags[View.INDEX], *AGENT.flags[View.SHOW]})
 
 
 def filled(fields: tuple[Field, ...], samples: Mapping[FieldKind, Any] = MappingProxyType({})) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def test_every_other_variant_is_converted(variant: Variant) -> None:
 @pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.alias)
 @pytest.mark.parametrize("view", View)
 def test_a_variant_has_its_own_fields_in_the_order_of_the_contract(resource: Resource, view: View) -> None:
-    variant = Variant(resource, view, frozenset(resource.flags(view)))
+    variant = Variant(resource, view, frozenset(resource.flags[view]))
     assert list(answered(variant)) == [field.name for field in resource.view(view)]
     assert answered(variant) == filled(resource.view(view))
 
@@ -158,7 +158,7 @@ SAMPLES = {
 @pytest.mark.parametrize("view", View)
 def test_what_the_indexer_writes_is_never_read_twice(resource: Resource, view: View) -> None:
     held = filled(resource.stored, SAMPLES) | {resource.identifier: "x1"}
-    projection = _projection(Variant(resource, view, frozenset(resource.flags(view)), underscored=True))
+    projection = _projection(Variant(resource, view, frozenset(resource.flags[view]), underscored=True))
     assert projection is not None
     projection.strict.decode(msgspec.json.encode(msgspec.convert(held, record_type(resource))))
 

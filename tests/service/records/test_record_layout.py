@@ -129,7 +129,7 @@ def agree(variant: Variant, stored: bytes) -> None:
 def variants(draw: st.DrawFn, resources: tuple[Resource, ...] = RESOURCES) -> Variant:
     """Return any variant that differs from the stored form."""
     resource, view = draw(st.sampled_from(resources)), draw(st.sampled_from(View))
-    flags = draw(st.sets(st.sampled_from(sorted(resource.flags(view))))) if resource.flags(view) else set()
+    flags = draw(st.sets(st.sampled_from(sorted(resource.flags[view])))) if resource.flags[view] else set()
     variant = Variant(resource, view, frozenset(flags), draw(st.booleans()))
     return replace(variant, underscored=True) if _projection(variant) is None else variant
 

@@ -8,7 +8,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient
 from prometheus_client import REGISTRY
 
-from service.app import SERVICES
+from service.services import SERVICES
 from tests.service.conftest import DEADLINES_SECONDS, Open
 from tests.service.stand_in import HeldReply, StandIn, read_response
 from tests.waiting import until

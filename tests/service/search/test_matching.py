@@ -16,9 +16,9 @@ from mappings.indices import index_body
 from mappings.shards import Interval, ShardRanges, hide, routing_values
 from mappings.stored_document import encode_document, feed_key
 from mappings.visibility import DisplayLicence
-from service.scope import Scope
+from service.scope import Scope, Visibility
 from service.search.placement import Reach, ServedShards
-from service.search.query import Selection, displayed, matches
+from service.search.query import Selection, matches
 from tests.conftest import open_installation
 
 RANGES = ShardRanges(("b:",), routing_values(2))
@@ -35,7 +35,7 @@ SELECTIONS = st.builds(
     Selection,
     st.just(LISTING),
     st.builds(Scope, st.none() | st.frozensets(st.sampled_from((*COMPANIES, "c")))),
-    st.sampled_from([None, *DisplayLicence]).map(lambda licence: displayed(LISTING, licence)),
+    st.sampled_from([None, *DisplayLicence]).map(lambda licence: Visibility(display=licence).clauses(LISTING)),
 )
 REACHES = st.builds(Reach, sequence=st.none() | st.integers(0, 8))
 

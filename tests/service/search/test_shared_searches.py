@@ -9,8 +9,9 @@ from aiohttp.test_utils import TestClient
 
 from cluster.connection import ConnectionSettings
 from cluster.control_index import mark_id
-from service.app import SERVICES, create_app
+from service.app import create_app
 from service.http.connection import ServiceRunner
+from service.services import SERVICES
 from service.settings import ServiceSettings
 from tests.service.conftest import Open
 from tests.service.stand_in import HeldReply, Reply, StandIn, read_response, search_response
