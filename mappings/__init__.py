@@ -2,13 +2,10 @@
 
 from typing import NamedTuple
 
-from mappings.agent import AGENT
-from mappings.company import COMPANY
 from mappings.listing import LISTING, SOLD_LISTING
-from mappings.office import OFFICE
+from mappings.organization import AGENT, COMPANY, OFFICE, TEAM
 from mappings.resource import Resource
 from mappings.search_fields import SearchField
-from mappings.team import TEAM
 
 # Companies first: every other resource refers to them.
 RESOURCES: tuple[Resource, ...] = (COMPANY, OFFICE, AGENT, TEAM, LISTING, SOLD_LISTING)

@@ -21,16 +21,14 @@ from service.errors import EngineUnavailable
 from service.feed.token import TokenVault, read_token_sealer
 from service.health.checks import get_within_timeout
 from service.health.monitor import DRAINING, HEALTH_MONITOR, HealthMonitor, livez, readyz, startupz
-from service.http.adapter import RequestAdapter
 from service.http.cors import cors_middleware
 from service.http.problems import problem_middleware
-from service.http.requests import BoundedRouter, allowed_hosts_middleware
+from service.http.requests import BoundedRouter, RequestAdapter, allowed_hosts_middleware
 from service.http.send_monitor import SEND_MONITOR, SendLimits, SendMonitor
 from service.keys.revocation_list import RevocationList
 from service.keys.ring import KeyRing, KeyUsage
-from service.limits.addresses import REFUSAL_PACER, AuthFailureLimiter, RefusalPacer
 from service.limits.admission import AdmissionControl
-from service.limits.rates import create_limiter
+from service.limits.rates import REFUSAL_PACER, AuthFailureLimiter, RefusalPacer, create_limiter
 from service.operation import Operation
 from service.resources import OPERATIONS
 from service.resources.responses import RecordFormats

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from service.http.adapter import RequestAdapter
 from service.http.problems import ErrorFormat
+from service.http.requests import RequestAdapter
 from service.operation import Operation
 from service.resources.responses import RecordFormat
 from service.services import Services

@@ -15,12 +15,12 @@ from yarl import URL
 
 from service.capability import Capability, Surface
 from service.errors import InvalidRequest, NotFound, Unauthorized
-from service.http.adapter import RequestAdapter
 from service.http.negotiation import MAX_ELEMENTS
 from service.http.requests import (
     MAX_URL_BYTES,
     BodyNotAllowed,
     MalformedRequest,
+    RequestAdapter,
     joined_lines,
     require_bounded_target,
 )

@@ -14,17 +14,15 @@ from aiohttp.payload import Payload
 from marshmallow import Schema
 
 from service.errors import Unauthorized
-from service.http.adapter import RequestAdapter
-from service.http.requests import client_address
+from service.http.requests import RequestAdapter, client_address
 from service.http.responses import BufferListPayload, encode_response, has_sent_tag
 from service.keys.api_key import ApiKey
 from service.keys.authentication import Bearer, authenticate, confirm, reject_guarded_parameters
 from service.limits.admission import AdmissionSlot, RequestKind
 from service.limits.rates import admit, refund_request
 from service.parameters.parser import parse_query, unknown_parameters
-from service.request_context import RequestContext
+from service.request_context import RequestContext, SentObserver
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER, Visibility, resolve_scope
-from service.sent import SentObserver
 from service.services import SERVICES, Services
 from service.telemetry.observation import CURRENT_OBSERVATION, NO_LABEL, Layer, Timer
 

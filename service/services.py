@@ -11,13 +11,12 @@ from cluster.connection import ConnectionSettings
 from cluster.control_index import Mark
 from mappings.resource import Resource
 from service.feed.token import TokenVault
-from service.http.adapter import RequestAdapter
-from service.http.compression import CompressionCache
+from service.http.requests import RequestAdapter
+from service.http.responses import CompressionCache
 from service.http.send_monitor import SendMonitor
 from service.keys.ring import KeyRing
-from service.limits.addresses import AuthFailureLimiter
 from service.limits.admission import AdmissionControl
-from service.limits.rates import KeyLimiter
+from service.limits.rates import AuthFailureLimiter, KeyLimiter
 from service.scope import CompanyDirectory
 from service.search.cached_value import CachedValue
 from service.search.engine import SearchEngine

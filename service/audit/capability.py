@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from service.audit.reads import AuditLog, WrittenAudit
 from service.background import running
 from service.capability import Capability
-from service.sent import SentObserver
+from service.request_context import SentObserver
 from service.services import Services
 
 

@@ -21,11 +21,11 @@ from mappings.fields import is_identifier
 from mappings.resource import Resource
 from mappings.stored_document import RECORD_DELIMITER
 from service.http.responses import JsonBytes, has_sent_tag
-from service.search.bulk_writes import WriteProblem, bulk_lines, bulk_problem
+from service.request_context import Sent, SentObserver
 from service.search.engine import SearchEngine
 from service.search.responses import parse_hits
-from service.sent import Sent, SentObserver
-from service.telemetry.counters import AUDIT_FAILURES, AUDIT_LOST, AUDIT_ROWS
+from service.search.shared_state import WriteProblem, bulk_lines, bulk_problem
+from service.telemetry.observation import AUDIT_FAILURES, AUDIT_LOST, AUDIT_ROWS
 
 # The states of a record that was sent; any other is the reason why it left the copy (`service.feed.entries`).
 LIVE = "live"
@@ -203,7 +203,7 @@ class RecordingAudit:
             self._note(lambda: {key: identifiers_of_hits(response, ends or (), count)})
 
     def values(self, resource: Resource, values: Sequence[Any]) -> None:
-        """Note the doc values of records, as `service.records.timestamps_only` returns them."""
+        """Note the doc values of records, as `service.records.projection` returns them."""
         key = (resource.alias, LIVE)
         self._note(lambda: {key: [value.id[0] for value in values]})
 

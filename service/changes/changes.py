@@ -21,8 +21,7 @@ from service.feed.token import FeedPosition, FeedPositions, FeedTokenExpired
 from service.http.responses import json_array, json_response, link_header
 from service.limits.admission import LARGE_PAGE_RECORDS, RequestKind
 from service.operation import Operation
-from service.parameters.groups import MAX_PAGE_SIZE
-from service.parameters.types import WholeNumber
+from service.parameters.types import MAX_PAGE_SIZE, WholeNumber
 from service.request_context import RequestContext
 from service.search.query import scope_clauses
 from service.telemetry.observation import CURRENT_OBSERVATION, Layer

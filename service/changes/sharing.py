@@ -16,7 +16,7 @@ from mappings.resource import Resource
 from service.feed.token import FeedPosition, FeedPositions
 from service.search.cached_value import CachedValue
 from service.search.sharing import SingleFlight
-from service.telemetry.counters import SHARED_SEARCHES
+from service.telemetry.observation import SHARED_SEARCHES
 
 # Of the objects of a page.
 _OVERHEAD_BYTES = 2048

@@ -31,7 +31,7 @@ from service.http.responses import json_response
 from service.keys.authentication import Bearer
 from service.limits.admission import RequestKind
 from service.operation import Operation
-from service.parameters.groups import ParentScope
+from service.parameters.types import ParentScope
 from service.request_context import RequestContext
 from service.scope import COMPANY_PARAMETER, CompanyDirectory, Scope, Visibility
 from service.services import Services

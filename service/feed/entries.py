@@ -24,7 +24,7 @@ from service.request_context import UNDERSCORE_PARAMETER, RequestContext
 from service.search.query import HIDDEN_ADDRESS, Body, Clause, lacks_field, terms, used_fields
 from service.search.responses import malformed_response
 from service.search.responses import parse_hits as parsed_hits
-from service.telemetry.counters import UNMARKED_RESPONSES
+from service.telemetry.observation import UNMARKED_RESPONSES
 
 _HALF_MODULUS = 2**32
 _MODULUS = 2**64

@@ -7,8 +7,7 @@ from marshmallow import ValidationError
 from mappings import RESOURCES, Resource
 from service.errors import NotFound
 from service.feed.entries import ON_MARKET
-from service.parameters.groups import ParentScope, UnderscoreOption
-from service.parameters.types import Boolean, Choice, Parameter
+from service.parameters.types import Boolean, Choice, Parameter, ParentScope, UnderscoreOption
 from service.request_context import RequestContext
 
 _RESOURCE_BY_ALIAS = {resource.alias: resource for resource in RESOURCES}

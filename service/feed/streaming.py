@@ -17,9 +17,8 @@ from isal import isal_zlib
 from cluster.zstd import zstd
 from service.errors import ApiError
 from service.feed.entries import DocumentHeader
-from service.http.compression import GZIP_LEVEL, GZIP_WINDOW_BITS, ZSTD_LEVEL
 from service.http.negotiation import ContentCoding
-from service.http.responses import JsonBytes
+from service.http.responses import GZIP_LEVEL, GZIP_WINDOW_BITS, ZSTD_LEVEL, JsonBytes
 from service.limits.admission import AdmissionSlot
 from service.records.projection import Variant
 from service.telemetry.observation import CURRENT_OBSERVATION

@@ -23,12 +23,17 @@ from service.errors import (
     MethodNotAllowed,
     NotFound,
 )
-from service.http.adapter import RequestAdapter
 from service.http.negotiation import JSON
-from service.http.requests import MAX_URL_BYTES, check_request, refuse_body, respond_without_extra_slashes
+from service.http.requests import (
+    MAX_URL_BYTES,
+    RequestAdapter,
+    check_request,
+    refuse_body,
+    respond_without_extra_slashes,
+)
 from service.http.responses import EXTRA_HEADERS, add_common_headers
 from service.keys.api_key import mask_keys
-from service.limits.addresses import REFUSAL_PACER
+from service.limits.rates import REFUSAL_PACER
 from service.telemetry.observation import CURRENT_OBSERVATION, RequestObservation
 
 _log = logging.getLogger("service")

@@ -2,19 +2,22 @@
 
 import ipaddress
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from itertools import chain
+from typing import Any
 
 from aiohttp import hdrs, web
 from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError, LineTooLong
 from aiohttp.typedefs import Handler, Middleware
 from aiohttp.web_urldispatcher import MatchInfoError, UrlMappingMatchInfo
+from marshmallow import Schema
 from multidict import MultiMapping
 from yarl import URL
 
 from cluster.settings import SettingError
 from service.errors import ApiError, HttpError, InternalError
+from service.keys.api_key import ApiKey
 
 MAX_URL_BYTES = 8_192
 # Of the request line. Above the limits on URLs, so that an error can report how long a URL is.
@@ -356,3 +359,31 @@ def _host_name(authority: str) -> str:
 
 def _normalized(name: str) -> str:
     return name.lower().rstrip(".")
+
+
+class RequestAdapter:
+    """Takes every request as it is: the contract alone."""
+
+    headers: Mapping[str, str] = {}  # of every response to an adapted request
+    reads_basic = False  # whether a key may come by HTTP Basic
+
+    def recognizes(self, request: web.BaseRequest) -> bool:  # noqa: ARG002 - for adapters
+        """Return whether a request asks to be adapted, whatever its key."""
+        return False
+
+    def takes_body(self, request: web.Request) -> bool:  # noqa: ARG002
+        """Return whether the body of a request may hold its parameters."""
+        return False
+
+    def require_basic(self, request: web.Request, key: ApiKey) -> None:
+        """Raise Unauthorized if this key may not come by HTTP Basic."""
+
+    async def adapt(self, request: web.Request, key: ApiKey, schema: Schema) -> web.Request:  # noqa: ARG002
+        """Return the request with all of its parameters in the query; raise ApiError."""
+        if request.body_exists:
+            raise BodyNotAllowed
+        return request
+
+    def problem(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the problem document as an adapted client reads it."""
+        return document

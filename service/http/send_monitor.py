@@ -20,7 +20,7 @@ from aiohttp import web
 
 from service.limits.admission import UnreadResponses
 from service.settings import ServiceSettings
-from service.telemetry.counters import ABORTED_CONNECTIONS, LIMIT_REFUSALS
+from service.telemetry.observation import ABORTED_CONNECTIONS, LIMIT_REFUSALS
 
 _SWEEP_SECONDS = 1.0
 # `tcpi_bytes_acked` of `struct tcp_info`, since Linux 4.1: bytes that the client has received.

@@ -14,7 +14,7 @@ from marshmallow import Schema
 from multidict import MultiMapping
 
 from service.errors import Forbidden, ParameterFault, Unauthorized
-from service.http.adapter import RequestAdapter
+from service.http.requests import RequestAdapter
 from service.http.responses import API_KEY_HEADER, API_KEY_PARAMETER
 from service.keys.api_key import KEY_ID_PATTERN, KEY_PREFIX, ApiKey, KeyText, parse_key
 from service.keys.ring import KeyRing

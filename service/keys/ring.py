@@ -11,11 +11,10 @@ from typing import Any
 from service.background import keep_running
 from service.keys.api_key import ApiKey, DamagedKey, decode_key
 from service.keys.revocation_list import RevocationList
-from service.search.bulk_writes import WriteProblem, bulk_lines, bulk_problem
 from service.search.cached_value import CacheAges, CachedValue
 from service.search.engine import SearchEngine
-from service.search.shared_state import DocumentSet, DocumentSetReader
-from service.telemetry.counters import KEY_USAGE_FAILURES
+from service.search.shared_state import DocumentSet, DocumentSetReader, WriteProblem, bulk_lines, bulk_problem
+from service.telemetry.observation import KEY_USAGE_FAILURES
 
 _WRITE_INTERVAL_SECONDS = 60.0
 # For each write, and for all of them at shutdown.

@@ -18,7 +18,7 @@ from aiohttp import web
 
 from service.errors import ApiError, Overloaded
 from service.settings import ServiceSettings
-from service.telemetry.counters import LIMIT_REFUSALS
+from service.telemetry.observation import LIMIT_REFUSALS
 
 
 class RateLimited(ApiError):

@@ -26,7 +26,7 @@ from service.exports.publications import NDJSON_ZSTD, PARQUET, Publications, Pub
 from service.feed.entries import FeedView
 from service.feed.token import FeedTokenExpired
 from service.object_store import is_store_url
-from service.parameters.groups import MAX_PAGE_SIZE
+from service.parameters.types import MAX_PAGE_SIZE
 from service.publishing.store_target import TargetStore
 from service.publishing.target import OpenTables, PublishError, RunLog, TargetFolder, flush_to_disk
 

@@ -13,8 +13,7 @@ import orjson
 
 from mappings.fields import View
 from mappings.resource import Resource
-from service.records.projection import Variant
-from service.records.timestamps_only import encode_timestamps
+from service.records.projection import Variant, encode_timestamps
 
 EXAMPLES_FILE = "examples.json"
 

@@ -12,7 +12,7 @@ from aiohttp import web
 from service.errors import InvalidRequest
 from service.http.responses import API_KEY_PARAMETER, JsonBytes, json_response
 from service.keys.api_key import mask_keys
-from service.parameters.groups import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
+from service.parameters.types import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 from service.request_context import RequestContext
 from service.reso.ordering import (
     Position,

@@ -1,13 +1,6 @@
-"""The operations of the contract: one module per resource."""
+"""The operations of the contract: listings, and those who sell them."""
 
 from service.operation import Operation
-from service.resources import agents, companies, listings, offices, sold_listings, teams
+from service.resources import listings, organization
 
-OPERATIONS: tuple[Operation, ...] = (
-    *listings.OPERATIONS,
-    *sold_listings.OPERATIONS,
-    *agents.OPERATIONS,
-    *offices.OPERATIONS,
-    *teams.OPERATIONS,
-    *companies.OPERATIONS,
-)
+OPERATIONS: tuple[Operation, ...] = (*listings.OPERATIONS, *organization.OPERATIONS)

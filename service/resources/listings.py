@@ -1,10 +1,26 @@
-"""`/listings` and `/listings/{platform_listing_id}`."""
+"""`/listings` and `/sold_listings`, with their shows."""
 
-from mappings import LISTING
+from mappings import LISTING, SOLD_LISTING
 from mappings.listing import COMING_SOON, ON_MARKET_STATUSES
 from service.operation import Operation
-from service.parameters.groups import AgentReferences, CursorPaging, ParentScope, TimestampsOption, UnderscoreOption
-from service.parameters.types import Boolean, Choice, PropertyTypes, Text, UnixSecond, any_of, is_true
+from service.parameters.types import (
+    AgentReferences,
+    Boolean,
+    Choice,
+    CompanyScope,
+    CursorPaging,
+    ParentScope,
+    PropertyTypes,
+    Text,
+    TimestampsOption,
+    UnderscoreOption,
+    UnixSecond,
+    any_of,
+    is_true,
+    since,
+    since_day,
+    until,
+)
 from service.request_context import RequestContext
 from service.resources.references import agent_rule, office_rule
 from service.resources.responses import FilterRule, RecordResponse, WalkResponse
@@ -67,7 +83,35 @@ _RULES = (
     agent_rule("agents"),
     office_rule("offices"),
 )
+
+
+class SoldListingsParameters(ParentScope, AgentReferences, CursorPaging, UnderscoreOption, TimestampsOption):
+    """Parameters of the sold listings index."""
+
+    # With none of the three times: sold in the last seven days.
+    sold_since = UnixSecond(
+        "Sold on the day of this second or later. Without any of the three times: in the last seven days.",
+        clause=since_day("sold", default=window_start, unless=("sold_before", "updated_since")),
+    )
+    sold_before = UnixSecond("Sold on the day of this second or earlier.", clause=until("sold"))
+    updated_since = UnixSecond("Sold listings updated at or after this second.", clause=since("clock"))
+    include_buyer_listings = Boolean("True makes agent and office parameters match the buyer's side too.")
+    property_types = PropertyTypes(
+        "Numbers of the property type legend, separated by commas; all types when absent.",
+        clause=any_of("property_type_id"),
+    )
+
+
+class SoldListingParameters(CompanyScope):
+    """Parameters of the sold listing show."""
+
+    platform_listing_id = Text("May repeat the identifier in the path.")
+
+
+_SOLD_RULES = (agent_rule("agents", "buyer_agents"), office_rule("offices", "buyer_offices"))
 OPERATIONS = (
     Operation("/listings", ListingsParameters(), WalkResponse(LISTING, _RULES)),
     Operation("/listings/{platform_listing_id}", ListingParameters(), RecordResponse(LISTING)),
+    Operation("/sold_listings", SoldListingsParameters(), WalkResponse(SOLD_LISTING, _SOLD_RULES)),
+    Operation("/sold_listings/{platform_listing_id}", SoldListingParameters(), RecordResponse(SOLD_LISTING)),
 )

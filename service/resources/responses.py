@@ -27,8 +27,7 @@ from service.http.responses import (
     link_header,
 )
 from service.operation import Operation
-from service.parameters.groups import DEFAULT_PAGE_SIZE
-from service.parameters.types import ClauseBuilder, Parameter
+from service.parameters.types import DEFAULT_PAGE_SIZE, ClauseBuilder, Parameter
 from service.records.projection import Variant
 from service.request_context import UNDERSCORE_PARAMETER, RequestContext
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER

@@ -43,8 +43,7 @@ from service.search.responses import (
 )
 from service.search.sharing import BatchLoader, SingleFlight
 from service.settings import ServiceSettings
-from service.telemetry.counters import RETRIES, SHARED_SEARCHES
-from service.telemetry.observation import CURRENT_OBSERVATION, Attempts, StartSpan
+from service.telemetry.observation import CURRENT_OBSERVATION, RETRIES, SHARED_SEARCHES, Attempts, StartSpan
 
 Result = TypeVar("Result")
 

@@ -25,7 +25,7 @@ from service.scope import CompanyDirectory, Scope
 from service.search.cached_value import CachedValue
 from service.search.query import Body, Clause, Selection, matches, used_fields
 from service.search.responses import malformed_response, shard_count, status_failure
-from service.telemetry.counters import UNMARKED_RESPONSES
+from service.telemetry.observation import UNMARKED_RESPONSES
 
 # Scopes of more companies ask all shards: to find theirs would take longer.
 MAX_COMPANIES = 64

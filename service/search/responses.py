@@ -11,7 +11,7 @@ from cluster.http.nodes import NODE_LOSS_TYPES
 from mappings.stored_document import RECORD_DELIMITER, RECORD_KEY
 from service.errors import ApiError, DeadlineExceeded, EngineUnavailable, InternalError, RebuildDue
 from service.http.responses import JsonBytes
-from service.telemetry.counters import ENGINE_FAILURES, UNMARKED_RESPONSES
+from service.telemetry.observation import ENGINE_FAILURES, UNMARKED_RESPONSES
 
 CountedError = TypeVar("CountedError", bound=ApiError)
 

@@ -15,8 +15,8 @@ from prometheus_client.core import (
 from cluster.control_index import Mark
 from cluster.http.nodes import NodeHealth
 from mappings.resource import Resource
-from service.http.adapter import RequestAdapter
 from service.http.problems import problem_middleware
+from service.http.requests import RequestAdapter
 from service.http.send_monitor import SendMonitor
 from service.limits.admission import AdmissionLane
 from service.search.cached_value import CachedValue, refresh_all

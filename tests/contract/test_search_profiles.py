@@ -21,7 +21,7 @@ from service.app import create_app
 from service.keys.store import KeyGrant, KeyStore
 from service.resources.references import deactivation_clause
 from service.scope import Scope
-from service.search.deep_pages import deep_page_body, find_page_start, search_deep_page
+from service.search.pages import deep_page_body, find_page_start, search_deep_page
 from service.search.query import Clause, Selection, at_or_after, numbered_body, terms, walk_body, window_start
 from service.search.responses import parse_hits, total_hits
 from service.settings import ServiceSettings

@@ -10,9 +10,9 @@ from marshmallow import Schema
 
 from mappings import LISTING, OFFICE
 from service.operation import Operation
-from service.parameters.groups import NumberedPaging
 from service.parameters.types import (
     Boolean,
+    NumberedPaging,
     Text,
     UnixSecond,
     WholeNumber,

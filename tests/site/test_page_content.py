@@ -19,7 +19,7 @@ from mappings.listing import PROPERTY_TYPES
 from service.http.requests import MAX_HEAD_BYTES, MAX_HEADER_BYTES, MAX_HEADERS, MAX_PARAMETERS, MAX_URL_BYTES
 from service.limits.rate_policy import default_burst
 from service.openapi.schemas import problem_statuses
-from service.parameters.groups import MAX_PAGE_SIZE
+from service.parameters.types import MAX_PAGE_SIZE
 from service.resources import OPERATIONS
 from service.settings import ServiceSettings
 from service.site.pages import PAGE_BY_PATH, SitePage

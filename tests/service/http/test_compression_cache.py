@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
-from service.http import compression as module
-from service.http.compression import (
+from service.http import responses as module
+from service.http.negotiation import ContentCoding
+from service.http.responses import (
     MAX_CACHE_BYTES,
     MIN_CACHED_BYTES,
     THREAD_THRESHOLD_BYTES,
@@ -15,7 +16,6 @@ from service.http.compression import (
     compress,
     compress_async,
 )
-from service.http.negotiation import ContentCoding
 from tests.service.http.test_content_coding import PACKED, unpacked
 
 PAGE = b"".join(b'{"ListingID":"%d"},' % number for number in range(MIN_CACHED_BYTES // 16))

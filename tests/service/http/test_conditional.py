@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from service.http.compression import CompressionCache
+from service.http.responses import CompressionCache
 from service.services import SERVICES
 from service.telemetry.observation import Layer
 from tests.service.conftest import Open
@@ -132,7 +132,7 @@ async def test_a_304_compresses_nothing(client: Client, monkeypatch: pytest.Monk
         return b""
 
     tag = (await client.get(LARGE, Accept_Encoding="gzip")).headers["ETag"]
-    monkeypatch.setattr("service.http.compression.CompressionCache.compress", pack)
+    monkeypatch.setattr("service.http.responses.CompressionCache.compress", pack)
     assert (await client.get(LARGE, Accept_Encoding="gzip", If_None_Match=tag)).status == 304
     assert packed == []
 

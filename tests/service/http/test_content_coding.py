@@ -10,9 +10,9 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.http import compression
-from service.http.compression import BodyBuffers, compress, compress_async
+from service.http import responses
 from service.http.negotiation import ContentCoding, preferred_coding
+from service.http.responses import BodyBuffers, compress, compress_async
 
 PACKED = [ContentCoding.GZIP, ContentCoding.ZSTD]
 WRONG_WEIGHTS = ["", "=", "=2", "=1.001", "=0.1234", "=-1", "=.5", "=nan", "=1e0", " =1", "= 1", "=1;q=0", "=1 ;a=b"]
@@ -163,8 +163,8 @@ async def test_only_large_bodies_leave_the_loop(
         threads.append(threading.current_thread())
         return compress(body, coding)
 
-    monkeypatch.setattr(compression, "compress", noted)
-    lengths = [compression.THREAD_THRESHOLD_BYTES, compression.THREAD_THRESHOLD_BYTES + 1]
+    monkeypatch.setattr(responses, "compress", noted)
+    lengths = [responses.THREAD_THRESHOLD_BYTES, responses.THREAD_THRESHOLD_BYTES + 1]
     for length in lengths:
         body = [b"x", bytes(length - 1)] if cut else b"x" + bytes(length - 1)
         assert len(unpacked(await compress_async(body, coding), coding)) == length

@@ -10,8 +10,8 @@ from aiohttp.test_utils import TestClient
 from pytest_aiohttp.plugin import AiohttpClient
 from yarl import URL
 
-from service.http.adapter import RequestAdapter
 from service.http.problems import problem_middleware
+from service.http.requests import RequestAdapter
 from service.resources import OPERATIONS
 from tests.service.conftest import Open
 from tests.service.stand_in import StandIn

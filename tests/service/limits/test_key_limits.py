@@ -10,11 +10,10 @@ from aiohttp import ClientResponse
 from aiohttp.test_utils import TestClient
 
 import service.limits.rates as local_buckets
-from service.limits.addresses import AuthFailureLimiter
 from service.limits.admission import AuthFailuresLimited, ConcurrencyLimited
-from service.limits.rates import KeyLimiter
+from service.limits.rates import AuthFailureLimiter, KeyLimiter
 from service.services import SERVICES
-from service.telemetry.counters import LIMIT_HITS, LIMIT_REFUSALS
+from service.telemetry.observation import LIMIT_HITS, LIMIT_REFUSALS
 from tests.service.conftest import Open
 from tests.service.limits.test_rate_policy import POLICY, RATE_LIMIT
 from tests.service.limits.test_rate_policy import key as key_record

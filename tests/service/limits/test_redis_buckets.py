@@ -21,7 +21,7 @@ from service.limits.rates import create_limiter
 from service.limits.redis_buckets import RedisBuckets
 from service.services import SERVICES
 from service.settings import ServiceSettings
-from service.telemetry.counters import LIMIT_FAIL_OPENS
+from service.telemetry.observation import LIMIT_FAIL_OPENS
 from tests.network.server import Connection, serving
 from tests.service.conftest import Open
 from tests.service.limits.redis_server import RedisServer

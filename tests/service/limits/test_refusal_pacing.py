@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient
 
-import service.limits.addresses as refusal_pacing
 import service.limits.rates as local_buckets
+import service.limits.rates as refusal_pacing
 from service.health.monitor import DRAINING
-from service.limits.addresses import REFUSAL_PACER, RefusalPacer
+from service.limits.rates import REFUSAL_PACER, RefusalPacer
 from tests.service.conftest import Open
 from tests.service.stand_in import Reply, StandIn
 from tests.waiting import until

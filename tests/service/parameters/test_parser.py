@@ -10,9 +10,8 @@ from aiohttp.test_utils import make_mocked_request
 from service.errors import InvalidRequest
 from service.parameters.parser import parse_query, unknown_parameters
 from service.resources import OPERATIONS
-from service.resources.agents import AgentsParameters
-from service.resources.companies import CompanyParameters
 from service.resources.listings import ListingsParameters
+from service.resources.organization import AgentsParameters, CompanyParameters
 
 Query = list[tuple[str, str]]
 

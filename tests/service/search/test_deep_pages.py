@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from service.search.deep_pages import PageStart, nearest_start, sample_near
+from service.search.pages import PageStart, nearest_start, sample_near
 
 
 def counted(*counts: int, total: int = 1_000) -> bytes:

@@ -1,17 +1,30 @@
-"""`/agents` and `/agents/{guid}`."""
+"""`/agents`, `/offices`, `/teams` and `/companies`, with their shows."""
 
 from dataclasses import dataclass
 
-from mappings import AGENT
+from marshmallow import Schema
+
+from mappings import AGENT, COMPANY, OFFICE, TEAM
 from service.errors import NotFound
 from service.http.responses import JsonBytes
 from service.operation import Operation
-from service.parameters.groups import DeactivationFilter, NumberedPaging, ParentScope, TimestampsOption
-from service.parameters.types import Boolean, Text, UnixSecond, is_true, since
+from service.parameters.types import (
+    Boolean,
+    CompanyScope,
+    DeactivationFilter,
+    NumberedPaging,
+    OptionalPaging,
+    ParentScope,
+    Text,
+    TimestampsOption,
+    UnixSecond,
+    is_true,
+    since,
+)
 from service.records.projection import Variant
 from service.request_context import RequestContext
 from service.resources.references import ACTIVITY, find_agents, guid_clauses, office_rule, require_unique
-from service.resources.responses import PageResponse, RecordResponse
+from service.resources.responses import CollectionResponse, PageResponse, RecordResponse
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER
 from service.search.query import window_start
 
@@ -73,7 +86,41 @@ class AgentResponse(RecordResponse):
         return variant.render(hits[0]["_source"]["record"])
 
 
+class OfficesParameters(ParentScope, NumberedPaging, DeactivationFilter, TimestampsOption):
+    """Parameters of the offices index."""
+
+
+class OfficeParameters(ParentScope):
+    """Parameters of the office show."""
+
+    platform_office_id = Text("May repeat the identifier in the path.")
+
+
+class TeamsParameters(CompanyScope, OptionalPaging):
+    """Parameters of the teams index."""
+
+
+class TeamParameters(CompanyScope):
+    """Parameters of the team show."""
+
+
+class CompaniesParameters(OptionalPaging):
+    """Parameters of the companies index."""
+
+
+class CompanyParameters(Schema):
+    """The company show has no query parameters."""
+
+
 OPERATIONS = (
     Operation("/agents", AgentsParameters(), PageResponse(AGENT, (ACTIVITY, office_rule("office")))),
     Operation("/agents/{guid}", AgentParameters(), AgentResponse(AGENT)),
+    Operation("/offices", OfficesParameters(), PageResponse(OFFICE, rules=(ACTIVITY,), is_enclosed=True)),
+    Operation("/offices/{platform_office_id}", OfficeParameters(), RecordResponse(OFFICE)),
+    Operation("/teams", TeamsParameters(), CollectionResponse(TEAM)),
+    Operation("/teams/{platform_team_id}", TeamParameters(), RecordResponse(TEAM)),
+    Operation("/companies", CompaniesParameters(), CollectionResponse(COMPANY)),
+    Operation(
+        "/companies/{platform_company_id}", CompanyParameters(), RecordResponse(COMPANY, alternative="numeric_id")
+    ),
 )

@@ -1,4 +1,4 @@
-"""Agent (spec, Resources and their fields; flags after decisions, Parameters)."""
+"""Agents, offices, teams and companies (spec, Resources and their fields; flags after decisions, Parameters)."""
 
 from mappings.fields import (
     INDEX_ONLY,
@@ -11,6 +11,7 @@ from mappings.fields import (
     objects,
     reference,
     string,
+    strings,
     strings_named,
     unix,
     untyped,
@@ -22,6 +23,7 @@ from mappings.resource import Resource
 from mappings.search_fields import (
     doc_value,
     element_count,
+    envelope_doc_value,
     envelope_keyword,
     envelope_timestamp,
     keyword,
@@ -112,4 +114,56 @@ AGENT = Resource(
     timestamps={"platform_agent_id": "platform_agent_id", "agent_uuid": "id"},
     volatile=frozenset({"last_updated", "last_updated_timestamp", "modification_timestamp"}),
     envelope_members=frozenset({"source_agent_id", "deactivated_at"}),
+)
+
+
+COMPANY = Resource(
+    name="Company",
+    alias="companies",
+    identifier="platform_company_id",
+    fields=(
+        string("platform_company_id", "Alphanumeric key, similar to the company name."),
+        string("name", "Human-readable."),
+        string("numeric_id", "Interchangeable with the alphanumeric key wherever a company id is accepted."),
+        string("client_company_id"),
+        nested("public_partner_attrs", boolean("is_nrt"), object_name="PublicPartnerAttributes"),
+    ),
+    search_fields=(keyword("numeric_id"), envelope_keyword("parent_company_id")),
+    envelope_members=frozenset({"parent_company_id"}),
+)
+
+
+OFFICE = Resource(
+    name="Office",
+    alias="offices",
+    identifier="platform_office_id",
+    fields=(
+        *strings_named("platform_office_id", "id", "client_office_id", "image_url", "name", "common_name", "address"),
+        *strings_named("city", "county", "state", "zip_code", "alt_phone", "phone", "email", "timezone"),
+        *strings_named("office_website", "region"),
+        *strings_named("mailing_address", "mailing_address2", "mailing_city", "mailing_zip", "mailing_state"),
+        strings("company_programs"),
+        *strings_named("logo_url"),
+        *untyped_named("address2", "social_network", "social_plus", "microblog"),
+    ),
+    search_fields=(
+        envelope_timestamp("deactivated", "deactivated_at"),
+        envelope_doc_value("modified", "updated_at"),
+    ),
+    timestamps={"platform_office_id": "id"},
+    envelope_members=frozenset({"deactivated_at"}),
+)
+
+
+TEAM = Resource(
+    name="Team",
+    alias="teams",
+    identifier="uuid",
+    fields=(
+        *strings_named("uuid", "name", "email", "alt_email", "address1", "address2", "city", "zipcode", "state"),
+        *strings_named("phone", "fax", "alt_phone", "logo_url", "photo_url", "website_url"),
+        string("description", "May be empty."),
+        boolean("active"),
+        untyped("social_media_urls"),
+    ),
 )
