@@ -176,7 +176,7 @@ SYSTEM_FIELDS = (
     SearchField(name="reason", mapping=_DOC_VALUE_KEYWORD, origin=FieldOrigin.INDEXER),
     # On tombstones of moves only: the company that has the record now.
     SearchField(name="moved_to", mapping=_SOURCE_ONLY_KEYWORD, origin=FieldOrigin.INDEXER),
-    # For digests (`mappings.digest`): the record's bucket, which is queried by range; on all documents but tombstones
+    # For digests (`mappings.stored_document`): the bucket of the record, queried by range; on all but tombstones,
     # the halves of its hash, which are summed.
     SearchField(name="bucket", mapping={"type": "integer"}, origin=FieldOrigin.INDEXER),
     SearchField(name="proof_high", mapping={"type": "long", "index": False}, origin=FieldOrigin.INDEXER),

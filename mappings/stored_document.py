@@ -10,9 +10,14 @@ If numbers of the record were rounded, one of the search fields is `exact`: an o
 them. It is not indexed, and neither content, digests nor changes depend on it (decision 39).
 """
 
+from __future__ import annotations
+
 import re
+import struct
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -155,3 +160,49 @@ def split_document_id(document_id: str) -> tuple[str, str]:
 def is_move(document_id: str) -> bool:
     """Whether the id is that of a move document."""
     return "/" in document_id
+
+
+BUCKETS = 65_536
+COARSE_BUCKETS = 256
+_MODULUS = 2**64
+
+
+def bucket(identifier: str) -> int:
+    """Return the bucket of a record, 0 to 65,535: the first two bytes of the SHA-256 of its identifier."""
+    return int.from_bytes(sha256(identifier.encode()).digest()[:2])
+
+
+def coarse_bucket(identifier: str) -> int:
+    """Return the coarse bucket of a record, 0 to 255: the first byte of its bucket."""
+    return bucket(identifier) >> 8
+
+
+def record_hash(identifier: str, *values: int) -> int:
+    """Return the hash of a record, below 2**64: of its identifier and of signed 64-bit integers, its state.
+
+    The state is the content hash, or any other values to compare; all records of a digest have the same number of them.
+    """
+    packed = struct.pack(f">{len(values)}q", *values)
+    return int.from_bytes(sha256(packed + identifier.encode()).digest()[:8])
+
+
+def split_hash(number: int) -> tuple[int, int]:
+    """Return the upper and lower 32 bits of a hash, unsigned: Elasticsearch sums each of them exactly."""
+    return number >> 32, number & 0xFFFFFFFF
+
+
+@dataclass(slots=True)
+class Digest:
+    """The digest of a set of records: their count, and the sum of their hashes modulo 2**64."""
+
+    count: int = 0
+    total: int = 0
+
+    def add(self, identifier: str, *values: int) -> None:
+        """Add a record; see `record_hash`."""
+        self.count += 1
+        self.total = (self.total + record_hash(identifier, *values)) % _MODULUS
+
+    def __add__(self, other: Digest) -> Digest:
+        """Return the digest of the union of two disjoint sets."""
+        return Digest(self.count + other.count, (self.total + other.total) % _MODULUS)

@@ -18,12 +18,11 @@ from service.background import running
 from service.capabilities import installed_capabilities
 from service.capability import Capability, Surface
 from service.errors import EngineUnavailable
-from service.feed.token import TokenVault, read_token_sealer
 from service.health.checks import get_within_timeout
 from service.health.monitor import DRAINING, HEALTH_MONITOR, HealthMonitor, livez, readyz, startupz
-from service.http.cors import cors_middleware
 from service.http.problems import problem_middleware
 from service.http.requests import BoundedRouter, RequestAdapter, allowed_hosts_middleware
+from service.http.responses import cors_middleware
 from service.http.send_monitor import SEND_MONITOR, SendLimits, SendMonitor
 from service.keys.revocation_list import RevocationList
 from service.keys.ring import KeyRing, KeyUsage
@@ -41,6 +40,7 @@ from service.settings import ServiceSettings
 from service.telemetry.logs import REQUEST_OBSERVER, AccessLog, EmitLine, RequestObserver
 from service.telemetry.metrics import create_metrics_app
 from service.telemetry.observation import CURRENT_OBSERVATION, StartSpan, Tracing
+from service.token import TokenVault, read_token_sealer
 
 API_ROOT = "/v1"
 _VARIABLE = re.compile(r"\{(\w+)\}")

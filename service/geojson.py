@@ -16,7 +16,7 @@ from service.capability import Capability
 from service.errors import InvalidRequest
 from service.http.negotiation import GEOJSON
 from service.http.responses import JsonBytes
-from service.records.projection import Variant
+from service.projection import Variant
 
 LATITUDE, LONGITUDE = "Latitude", "Longitude"
 _COORDINATES = frozenset({LATITUDE, LONGITUDE})

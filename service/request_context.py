@@ -14,7 +14,7 @@ from mappings.fields import View
 from mappings.resource import Resource
 from service.http.responses import JsonBytes
 from service.limits.admission import LARGE_PAGE_RECORDS, AdmissionSlot, RequestKind
-from service.records.projection import Variant
+from service.projection import Variant
 from service.scope import CompanyDirectory, Scope, Visibility
 from service.search.placement import OneShard, ServedShards, scope_reach
 from service.search.query import Clause, Selection
@@ -40,7 +40,7 @@ class Sent(Protocol):
         """Note the first `count` hits of a response of Elasticsearch, sorted by identifier or feed key."""
 
     def values(self, resource: Resource, values: Sequence[Any]) -> None:
-        """Note the doc values of records, as `service.records.projection` returns them."""
+        """Note the doc values of records, as `service.projection` returns them."""
 
     def names(self, resource: Resource, names: Sequence[str]) -> None:
         """Note records by their identifiers."""

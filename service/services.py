@@ -10,7 +10,6 @@ from aiohttp import web
 from cluster.connection import ConnectionSettings
 from cluster.control_index import Mark
 from mappings.resource import Resource
-from service.feed.token import TokenVault
 from service.http.requests import RequestAdapter
 from service.http.responses import CompressionCache
 from service.http.send_monitor import SendMonitor
@@ -23,6 +22,7 @@ from service.search.engine import SearchEngine
 from service.search.placement import LiveIndex
 from service.settings import ServiceSettings
 from service.telemetry.observation import Totals
+from service.token import TokenVault
 
 State = TypeVar("State")
 

@@ -6,8 +6,8 @@ from enum import StrEnum
 from functools import cached_property
 
 from cluster.settings import SettingError, setting
-from service.http.cors import CORS_ORIGINS_SETTING, require_valid_origins
 from service.http.requests import ALLOWED_HOSTS_SETTING, IpNetwork, read_networks, require_host_names
+from service.http.responses import CORS_ORIGINS_SETTING, require_valid_origins
 from service.keys.revocation_list import REVOCATION_LIST_SETTING, require_revocation_list
 from service.limits.rate_policy import read_tiers
 from service.limits.redis_url import (

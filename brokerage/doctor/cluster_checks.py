@@ -41,7 +41,6 @@ from mappings.fields import MAX_BYTES, RULE, is_identifier
 from mappings.indices import BLOCK_NOTE, BLOCK_SETTING
 from mappings.shards import LEFT_QUERY
 from service.errors import ApiError as EngineError
-from service.feed.token import read_token_sealer
 from service.health.checks import (
     CLUSTER_HEALTH_PATH,
     CONTROL_SUBJECT,
@@ -57,6 +56,7 @@ from service.health.checks import (
 from service.keys.api_key import ApiKey, DamagedKey
 from service.keys.store import KeyStore
 from service.search.engine import SearchEngine
+from service.token import read_token_sealer
 
 CLOCKS, DISKS, REPLICAS, TOKENS = "clocks", "disks", "replicas", "tokens"
 _STATS = "/_nodes/stats/fs?timeout=1s&filter_path=nodes.*.name,nodes.*.timestamp,nodes.*.roles,nodes.*.fs.total"

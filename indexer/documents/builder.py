@@ -24,7 +24,6 @@ from indexer.documents.normalizer import ExactValues, member_getter
 from indexer.errors import InvalidRecordError
 from indexer.source.lines import RejectedLine, SourceLine
 from mappings import Resource
-from mappings.digest import bucket, record_hash, split_hash
 from mappings.fields import FieldKind
 from mappings.record_schema import record_type
 from mappings.search_fields import Conversion, FieldOrigin, SearchField, number_in
@@ -33,10 +32,13 @@ from mappings.stored_document import (
     RECORD_DELIMITER,
     TombstoneReason,
     add_search_fields,
+    bucket,
     encode_document,
     exact_values,
     feed_key,
     move_id,
+    record_hash,
+    split_hash,
     split_record,
 )
 from mappings.visibility import ADDRESS_SWITCH, OPT_OUTS, ShownContent, refuses

@@ -2,7 +2,7 @@
 
 They are cut so that they weigh the same, by a sample of the source. If a source names a record with several companies,
 a loaded candidate has it in several shards. Within a shard, Elasticsearch reports a record that is written twice;
-between shards nothing does, so the identifiers are compared bucket by bucket (`mappings.digest`).
+between shards nothing does, so the identifiers are compared bucket by bucket (`mappings.stored_document`).
 """
 
 import heapq
@@ -17,9 +17,8 @@ from indexer.generations.lifecycle import GenerationLifecycle
 from indexer.scan import IndexRow, scan_rows
 from indexer.settings import AUTO, IndexerContext, IndexerSettings, ShardRequest
 from indexer.source.lines import SourceLine
-from mappings.digest import BUCKETS
 from mappings.shards import MAX_SHARDS, ONE_SHARD, ShardRanges, cut_evenly
-from mappings.stored_document import feed_key
+from mappings.stored_document import BUCKETS, feed_key
 
 # The bytes of an index, one copy, for a byte of its source: listings in docs/sizing.md.
 _INDEX_SHARE = 0.284

@@ -26,8 +26,7 @@ from indexer.errors import report_folder_errors
 from indexer.settings import IndexerContext, IndexerSettings
 from indexer.source.lines import RejectedLine, Source
 from mappings import Resource
-from mappings.digest import coarse_bucket
-from mappings.stored_document import RECORD_DELIMITER, TombstoneReason, exact_values, is_move
+from mappings.stored_document import RECORD_DELIMITER, TombstoneReason, coarse_bucket, exact_values, is_move
 
 
 class RecordState(msgspec.Struct, gc=False, frozen=True, array_like=True):
@@ -214,7 +213,7 @@ class RecordedSide:
             self._file.write(len(data).to_bytes(_LENGTH_BYTES, "big") + data)
 
     async def recorded(self, wanted: Collection[int]) -> AsyncIterator[list[RecordState]]:
-        """Yield the kept entries in some coarse buckets of `mappings.digest`."""
+        """Yield the kept entries in some coarse buckets of `mappings.stored_document`."""
         with report_folder_errors(gettempdir(), _ADVICE):
             self._file.seek(0)
         while (page := await asyncio.to_thread(self._next, wanted)) is not None:

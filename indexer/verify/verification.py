@@ -19,8 +19,8 @@ from indexer.settings import IndexerContext
 from indexer.source.lines import RejectedLine, Source, require_present
 from indexer.verify.sides import IndexSide, RecordedSide, RecordState, SourceSide, VerificationSide, recorded
 from mappings import RESOURCES, Resource
-from mappings.digest import COARSE_BUCKETS, Digest, coarse_bucket
 from mappings.indices import parse_generation
+from mappings.stored_document import COARSE_BUCKETS, Digest, coarse_bucket
 
 # Records listed per kind of difference; all are counted.
 MAX_NAMED = 1_000

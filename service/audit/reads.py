@@ -203,7 +203,7 @@ class RecordingAudit:
             self._note(lambda: {key: identifiers_of_hits(response, ends or (), count)})
 
     def values(self, resource: Resource, values: Sequence[Any]) -> None:
-        """Note the doc values of records, as `service.records.projection` returns them."""
+        """Note the doc values of records, as `service.projection` returns them."""
         key = (resource.alias, LIVE)
         self._note(lambda: {key: [value.id[0] for value in values]})
 

@@ -11,13 +11,12 @@ from aiohttp import web
 from cluster.control_index import Mark
 from mappings import RESOURCES
 from mappings.resource import Resource
+from service import token
 from service.changes.sharing import ChangeNotifier, ChangesPage, SharedPages
 from service.errors import InvalidRequest
-from service.feed import token
 from service.feed.entries import FeedView, Hit, decode_hits, header_identifier, published_mark
 from service.feed.parameters import FeedFilters, FeedTokens, ResourceList
 from service.feed.streaming import encode_records, encode_removal
-from service.feed.token import FeedPosition, FeedPositions, FeedTokenExpired
 from service.http.responses import json_array, json_response, link_header
 from service.limits.admission import LARGE_PAGE_RECORDS, RequestKind
 from service.operation import Operation
@@ -25,6 +24,7 @@ from service.parameters.types import MAX_PAGE_SIZE, WholeNumber
 from service.request_context import RequestContext
 from service.search.query import scope_clauses
 from service.telemetry.observation import CURRENT_OBSERVATION, Layer
+from service.token import FeedPosition, FeedPositions, FeedTokenExpired
 
 # The marks that a page is read up to, of the resources that have one.
 FeedMarks = dict["Resource", "Mark"]

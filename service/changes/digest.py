@@ -10,20 +10,20 @@ import orjson
 from aiohttp import web
 
 from cluster.control_index import Mark
-from mappings.digest import Digest
 from mappings.resource import Resource
+from mappings.stored_document import Digest
 from mappings.visibility import ShownContent
+from service import token
 from service.errors import InvalidRequest, NotLoaded
-from service.feed import token
 from service.feed.entries import FeedView, HashSums, published_mark, sum_aggregations
 from service.feed.parameters import BucketPrefixes, FeedFilters, resource_from_path
 from service.feed.streaming import content_hex
-from service.feed.token import FeedPosition
 from service.http.responses import json_response
 from service.limits.admission import RequestKind
 from service.operation import Operation
 from service.request_context import RequestContext
 from service.search.query import Body, Clause, match_any, scope_clauses, term
+from service.token import FeedPosition
 
 # Hexadecimal digits of a bucket: the first two bytes of a hash.
 BUCKET_DIGITS = 4

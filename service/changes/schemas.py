@@ -4,6 +4,7 @@ from functools import cache
 
 from mappings import LISTING
 from mappings.fields import View
+from service.examples import example_record
 from service.feed.schemas import DIGEST, HASH, IN_PATH, PARAMETERS, RESOURCE_NAME, TOKEN, Schema, object_schema
 from service.feed.streaming import NDJSON
 from service.http.responses import LINK
@@ -17,7 +18,6 @@ from service.openapi.schemas import (
     header_references,
 )
 from service.operation import Operation
-from service.records.examples import example_record
 
 _TEXT: Schema = {"type": "string"}
 _COUNT: Schema = {"type": "integer", "minimum": 0}

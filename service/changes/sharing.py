@@ -13,10 +13,10 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from cluster.control_index import Mark
 from mappings.resource import Resource
-from service.feed.token import FeedPosition, FeedPositions
 from service.search.cached_value import CachedValue
-from service.search.sharing import SingleFlight
+from service.search.engine import SingleFlight
 from service.telemetry.observation import SHARED_SEARCHES
+from service.token import FeedPosition, FeedPositions
 
 # Of the objects of a page.
 _OVERHEAD_BYTES = 2048

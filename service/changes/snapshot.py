@@ -17,29 +17,28 @@ from aiohttp import web
 
 from cluster.control_index import Mark
 from mappings import RESOURCES
-from mappings.digest import Digest
 from mappings.indices import schema_fingerprint
 from mappings.resource import Resource
-from mappings.stored_document import RECORD_DELIMITER, feed_key, feed_key_range
+from mappings.stored_document import RECORD_DELIMITER, Digest, feed_key, feed_key_range
 from mappings.visibility import ShownContent
+from service import token
 from service.errors import ApiError, EngineUnavailable, NotLoaded, ResourceUnavailable
-from service.feed import token
 from service.feed.entries import SOURCE_KEY, FeedView, decode_hits, digest_body, parse_digest, published_mark
 from service.feed.parameters import FeedFilters, FeedKeyParameter, resource_from_path
 from service.feed.streaming import StreamedResponse, StreamPayload, encode_records, iso_timestamp
-from service.feed.token import FeedPosition
 from service.http.negotiation import ContentCoding, preferred_coding
 from service.http.requests import joined_lines
 from service.http.responses import OPERATION_HEADERS, JsonBytes
 from service.limits.admission import AdmissionSlot, RequestKind
 from service.operation import Operation
-from service.records.projection import Variant
+from service.projection import Variant
 from service.request_context import RequestContext
 from service.search.engine import SearchEngine
 from service.search.placement import EVERYTHING, Reach, ServedShards, gone, scope_reach
 from service.search.query import Body, Clause, Selection, scope_clauses, term
 from service.search.responses import status_failure
 from service.telemetry.observation import CURRENT_OBSERVATION
+from service.token import FeedPosition
 
 # The PIT expires this long after its last search.
 KEEP_ALIVE_SECONDS = 120

@@ -11,6 +11,7 @@ from yarl import URL
 
 from mappings.fields import View
 from mappings.resource import Resource
+from service import token
 from service.errors import InvalidRequest, NotLoaded
 from service.exports.files import entity_tag, record_download, validators
 from service.exports.publications import (
@@ -23,10 +24,8 @@ from service.exports.publications import (
     PublishedFile,
     requested_slice,
 )
-from service.feed import token
 from service.feed.entries import FeedView, published_mark
 from service.feed.parameters import FeedFilters, FeedTokens, resource_from_path
-from service.feed.token import FeedPosition, FeedTokenExpired
 from service.http.responses import json_response
 from service.keys.authentication import Bearer
 from service.limits.admission import RequestKind
@@ -36,6 +35,7 @@ from service.request_context import RequestContext
 from service.scope import COMPANY_PARAMETER, CompanyDirectory, Scope, Visibility
 from service.services import Services
 from service.telemetry.observation import CURRENT_OBSERVATION, Timer
+from service.token import FeedPosition, FeedTokenExpired
 
 
 async def chained_files(

@@ -10,21 +10,29 @@ import orjson
 
 from cluster.control_index import Mark
 from mappings import LISTING, RESOURCES
-from mappings.digest import BUCKETS, COARSE_BUCKETS, Digest
 from mappings.fields import View
 from mappings.listing import ON_MARKET_STATUSES
 from mappings.resource import Resource
-from mappings.stored_document import RECORD_DELIMITER, RECORD_KEY, TombstoneReason, sorted_companies, split_document_id
+from mappings.stored_document import (
+    BUCKETS,
+    COARSE_BUCKETS,
+    RECORD_DELIMITER,
+    RECORD_KEY,
+    Digest,
+    TombstoneReason,
+    sorted_companies,
+    split_document_id,
+)
 from mappings.visibility import ADDRESS_SWITCH, LISTING_SWITCH, WHOLE_CONTENT, ShownContent, refuses
 from service.errors import RebuildDue
-from service.feed.token import view_fingerprint
 from service.http.responses import JsonBytes
-from service.records.projection import Variant
+from service.projection import Variant
 from service.request_context import UNDERSCORE_PARAMETER, RequestContext
 from service.search.query import HIDDEN_ADDRESS, Body, Clause, lacks_field, terms, used_fields
 from service.search.responses import malformed_response
 from service.search.responses import parse_hits as parsed_hits
 from service.telemetry.observation import UNMARKED_RESPONSES
+from service.token import view_fingerprint
 
 _HALF_MODULUS = 2**32
 _MODULUS = 2**64

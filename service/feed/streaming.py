@@ -20,7 +20,7 @@ from service.feed.entries import DocumentHeader
 from service.http.negotiation import ContentCoding
 from service.http.responses import GZIP_LEVEL, GZIP_WINDOW_BITS, ZSTD_LEVEL, JsonBytes
 from service.limits.admission import AdmissionSlot
-from service.records.projection import Variant
+from service.projection import Variant
 from service.telemetry.observation import CURRENT_OBSERVATION
 
 _HASH_MODULUS = 2**64

@@ -1,10 +1,11 @@
 """HTTP responses: their headers, bodies of buffers, entity tags and codings (`/docs/transfer`)."""
 
 import asyncio
+import re
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -13,9 +14,11 @@ from aiohttp import ClientConnectionResetError, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http_writer import StreamWriter
 from aiohttp.payload import Payload
+from aiohttp.typedefs import Handler, Middleware
 from isal import isal_zlib
 from yarl import URL
 
+from cluster.settings import SettingError
 from cluster.zstd import zstd
 from service.http.negotiation import JSON, ContentCoding, preferred_coding
 from service.http.requests import joined_lines
@@ -335,3 +338,63 @@ def precompress(body: bytes, coding: ContentCoding, headers: Mapping[str, str]) 
     if coding is not ContentCoding.IDENTITY:
         added["Content-Encoding"] = coding
     return PrecompressedBody(body, {**headers, **added})
+
+
+CORS_ORIGINS_SETTING = "BROKERAGE_CORS_ORIGINS"
+ANY_ORIGIN = "*"
+
+# As browsers send it: no path, lower case, without the default port (RFC 6454, section 6.2).
+_ORIGIN = re.compile(r"https?://(?:[a-z0-9.-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?", re.ASCII)
+_ALLOWED_HEADERS = "x-api-key, Authorization, If-None-Match, Prefer"
+_ALLOWED_METHODS = "GET, HEAD, OPTIONS"
+# In addition to the headers that scripts may always read.
+_EXPOSED_HEADERS = ", ".join(
+    (
+        *("ETag", "Link", "Retry-After", "Warning", "X-Page-Number", "X-Total-Count", "X-Total-Pages"),
+        *("RateLimit", "RateLimit-Policy", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"),
+        *("Deprecation", "Sunset", NEXT_WATERMARK, REQUEST_ID),
+        *("OData-Version", "Preference-Applied"),
+    )
+)
+# The longest that browsers cache a preflight response.
+_PREFLIGHT_SECONDS = "7200"
+
+
+def require_valid_origins(origins: Collection[str]) -> None:
+    """Raise SettingError at the first value that no browser sends as an origin."""
+    for origin in origins:
+        if origin != ANY_ORIGIN and not _ORIGIN.fullmatch(origin):
+            raise SettingError(
+                f"{CORS_ORIGINS_SETTING}: {origin!r} is not an origin. Use one like https://portal.example, or *."
+            )
+
+
+def cors_middleware(origins: Collection[str]) -> Middleware:
+    """Return the middleware that lets scripts of these origins read responses."""
+    require_valid_origins(origins)
+
+    @web.middleware
+    async def add_cors_headers(request: web.Request, handler: Handler) -> web.StreamResponse:
+        response = await handler(request)
+        headers = response.headers
+        if ANY_ORIGIN not in origins:
+            # Even if the origin is not allowed: a response cached for one site must not be served to another.
+            headers["Vary"] = ", ".join(filter(None, (headers.get("Vary"), "Origin")))
+        origin = request.headers.get("Origin", "")
+        if ANY_ORIGIN in origins or origin in origins:
+            headers["Access-Control-Allow-Origin"] = ANY_ORIGIN if ANY_ORIGIN in origins else origin
+            headers.update(_preflight(request) or {"Access-Control-Expose-Headers": _EXPOSED_HEADERS})
+        return response
+
+    return add_cors_headers
+
+
+def _preflight(request: web.Request) -> dict[str, str]:
+    """Return the headers of the response to a preflight request; none for any other request."""
+    if request.method != "OPTIONS" or "Access-Control-Request-Method" not in request.headers:
+        return {}
+    return {
+        "Access-Control-Allow-Methods": _ALLOWED_METHODS,
+        "Access-Control-Allow-Headers": _ALLOWED_HEADERS,
+        "Access-Control-Max-Age": _PREFLIGHT_SECONDS,
+    }

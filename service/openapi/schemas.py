@@ -10,8 +10,8 @@ import orjson
 from mappings.fields import View
 from mappings.record_schema import UNDERSCORED_SUFFIX, record_schema, timestamps_schema
 from mappings.resource import Resource
+from service.examples import example_record, example_timestamps, example_variant
 from service.operation import Operation
-from service.records.examples import example_record, example_timestamps, example_variant
 from service.request_context import UNDERSCORE_PARAMETER
 from service.resources.responses import BRIEF, FINAL_PAGE, RECORDS, Envelope, RecordFormat, response_of
 from service.scope import COMPANY_PARAMETER

@@ -24,11 +24,11 @@ from service.changes.changes import PageRequest, read_changes_page
 from service.exports.operations import token_position
 from service.exports.publications import NDJSON_ZSTD, PARQUET, Publications, PublishedFile, identifiers_name
 from service.feed.entries import FeedView
-from service.feed.token import FeedTokenExpired
 from service.object_store import is_store_url
 from service.parameters.types import MAX_PAGE_SIZE
 from service.publishing.store_target import TargetStore
 from service.publishing.target import OpenTables, PublishError, RunLog, TargetFolder, flush_to_disk
+from service.token import FeedTokenExpired
 
 
 class PublishTarget(Protocol):

@@ -21,7 +21,7 @@ from service.parameters.types import (
     is_true,
     since,
 )
-from service.records.projection import Variant
+from service.projection import Variant
 from service.request_context import RequestContext
 from service.resources.references import ACTIVITY, find_agents, guid_clauses, office_rule, require_unique
 from service.resources.responses import CollectionResponse, PageResponse, RecordResponse

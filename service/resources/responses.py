@@ -28,7 +28,7 @@ from service.http.responses import (
 )
 from service.operation import Operation
 from service.parameters.types import DEFAULT_PAGE_SIZE, ClauseBuilder, Parameter
-from service.records.projection import Variant
+from service.projection import Variant
 from service.request_context import UNDERSCORE_PARAMETER, RequestContext
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER
 from service.search.pages import WalkPage, all_records, batched_record, numbered_page, single_record, walk_page

@@ -10,14 +10,13 @@ from typing import Any, TypeVar
 
 import orjson
 
-from mappings.digest import BUCKETS
 from mappings.indices import MAX_RESULT_WINDOW
 from mappings.resource import Resource
-from mappings.stored_document import feed_key
+from mappings.stored_document import BUCKETS, feed_key
 from service.errors import InvalidRequest
 from service.http.responses import LINK, JsonBytes, json_array, link_header
 from service.keys.api_key import mask_keys
-from service.records.projection import Variant, doc_values, encode_timestamps, record_identifier
+from service.projection import Variant, doc_values, encode_timestamps, record_identifier
 from service.request_context import RequestContext, Sent
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER
 from service.search.placement import OneShard, ServedShards, record_reach

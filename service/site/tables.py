@@ -8,9 +8,9 @@ from mappings import COMPANY, FIELD_GROUPS
 from mappings.fields import Field, FieldKind, View
 from mappings.resource import Resource
 from service.errors import ApiError
+from service.examples import example_record
 from service.operation import Operation
 from service.parameters.types import Choice, Parameter
-from service.records.examples import example_record
 from service.resources import OPERATIONS
 from service.resources.responses import Envelope, response_of
 

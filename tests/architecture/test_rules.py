@@ -66,7 +66,7 @@ def test_modules_form_no_circle_even_through_imports_for_types(package: str) -> 
 
 
 # Renders the examples of the API's description, from sample data.
-_FOR_NO_KEY = {"service/records/examples.py"}
+_FOR_NO_KEY = {"service/examples.py"}
 
 
 def test_the_variant_of_returned_records_is_chosen_in_one_place() -> None:

@@ -8,7 +8,7 @@ import sys
 from hashlib import sha256
 
 from brokerage_feed.record_hashes import RunningDigest, bucket_of, record_hash
-from mappings.digest import Digest
+from mappings.stored_document import Digest
 from service.site.pages import PAGE_BY_PATH
 from tests.consumer.conftest import ServedStandIn
 from tests.consumer.stand_in_service import KEY

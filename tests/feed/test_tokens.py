@@ -10,8 +10,8 @@ import pytest
 
 from cluster.control_index import TOKEN_KEYS_ID, TokenKeys, ensure_token_keys, renewed_keys
 from service.errors import EngineUnavailable
-from service.feed.token import TokenSealer, TokenVault
 from service.search.cached_value import CacheAges, CachedValue
+from service.token import TokenSealer, TokenVault
 from tests.feed.feed_client import FeedClient, JsonObject, listing
 
 # As tokens were before they were sealed: version 1, a view and the positions of listings.

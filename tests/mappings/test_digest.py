@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mappings.digest import BUCKETS, COARSE_BUCKETS, Digest, bucket, coarse_bucket, record_hash, split_hash
+from mappings.stored_document import BUCKETS, COARSE_BUCKETS, Digest, bucket, coarse_bucket, record_hash, split_hash
 
 Records = dict[str, int]
 

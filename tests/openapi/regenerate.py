@@ -17,7 +17,7 @@ from service.openapi.document import encoded_document
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "openapi.json"
-EXAMPLES = ROOT / "service" / "records" / "examples.json"
+EXAMPLES = ROOT / "service" / "examples.json"
 MAP_EXAMPLE = ROOT / "service" / "site" / "assets" / "map_example.json"
 
 _DAY = dt.datetime(2026, 3, 14, 9, 26, 53, tzinfo=dt.UTC)

@@ -1,6 +1,6 @@
 """Encodes records under Data Dictionary names, by types compiled once for each selection of properties.
 
-As in `service.records.projection`, one type decodes a stored record, with the members under their stored names, and
+As in `service.projection`, one type decodes a stored record, with the members under their stored names, and
 its subclass has the names of the properties: assigning the class converts the record. Only values of other types,
 search fields and property features pass through Python. A whole search response is decoded at once (decision 52).
 """
@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from mappings.resource import Resource
-from service.records.projection import Variant
+from service.projection import Variant
 from service.reso.sets.entity_set import FEATURES_MEMBER, EntityHeader, EntityProperty, PropertyColumn
 from service.search.responses import malformed_response
 

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from mappings.digest import bucket
 from mappings.fields import View
 from mappings.resource import Resource
-from mappings.stored_document import identifier_from_feed_key, split_document_id
+from mappings.stored_document import bucket, identifier_from_feed_key, split_document_id
 from service.errors import InvalidRequest
 from service.http.responses import JsonBytes
-from service.records.projection import Variant
+from service.projection import Variant
 from service.request_context import RequestContext
 from service.reso.filter.clauses import MATCH_NONE
 from service.reso.ordering import BY_KEY, Position, SortOrder, SortValue

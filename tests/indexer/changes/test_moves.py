@@ -19,7 +19,7 @@ from indexer.reporting.report import ResourceReport
 from indexer.source.lines import SourceLine
 from indexer.verify.verification import verify_against_source
 from mappings import TEAM
-from mappings.digest import bucket, record_hash, split_hash
+from mappings.stored_document import bucket, record_hash, split_hash
 from tests.indexer.changes.scope_consumers import (
     KEYS,
     ConsumerView,

@@ -9,7 +9,7 @@ from indexer.generations.lifecycle import GenerationLifecycle
 from indexer.verify import verification
 from indexer.verify.verification import DifferenceKind, verify_against_generation, verify_against_source
 from mappings import COMPANY, OFFICE, TEAM
-from mappings.digest import coarse_bucket
+from mappings.stored_document import coarse_bucket
 from tests.indexer.conftest import Bench
 from tests.indexer.raw_documents import delete_document
 from tests.indexer.verify.verification_cases import (

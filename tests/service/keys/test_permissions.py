@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestClient
 from mappings import AGENT, COMPANY, FIELD_GROUPS, LISTING, OFFICE, RESOURCES, SOLD_LISTING, TEAM, Resource
 from mappings.fields import View
 from mappings.stored_document import encode_document
-from service.records.projection import Variant, _compiled, _projection
+from service.projection import Variant, _compiled, _projection
 from service.resources import OPERATIONS
 from service.scope import withheld_groups
 from service.services import SERVICES

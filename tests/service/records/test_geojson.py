@@ -11,7 +11,7 @@ from mappings import AGENT, LISTING, RESOURCES, SOLD_LISTING
 from mappings.fields import View
 from service import geojson
 from service.http.negotiation import GEOJSON
-from service.records.projection import Variant
+from service.projection import Variant
 from tests.service.stand_in import StandIn
 
 LISTINGS = Variant(LISTING, View.INDEX)

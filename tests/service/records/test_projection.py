@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mappings import AGENT, COMPANY, LISTING, OFFICE, RESOURCES, SOLD_LISTING, TEAM, Resource
 from mappings.fields import INDEX_ONLY, Field, FieldKind, View
 from mappings.record_schema import record_type
-from service.records.projection import Variant, _projection
+from service.projection import Variant, _projection
 
 FLAGS = sorted({*AGENT.flags[View.INDEX], *AGENT.flags[View.SHOW]})
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mappings import AGENT, LISTING, RESOURCES, Resource
 from mappings.fields import Field, FieldKind, View, underscore
-from service.records.projection import Variant, _projection
+from service.projection import Variant, _projection
 
 HOSTILE = ['","FullURL":"', '{"Title":null}', '"ListingImages":[', "FullURL", "full_url", "\\", '\\"', '"', "{", "}]"]
 TEXTS = st.sampled_from([*HOSTILE, "\x00\x1f", "\t", "é😀\u2028"]) | st.text(

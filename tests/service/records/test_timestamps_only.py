@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mappings import AGENT, LISTING, OFFICE, SOLD_LISTING, Resource
 from mappings.fields import underscore
-from service.records.projection import doc_values, encode_timestamps
+from service.projection import doc_values, encode_timestamps
 from tests.service.stand_in import search_response
 
 TEXTS = st.sampled_from(['"', "\\", '"fields":{"id":["x"]}', "\x00", "é😀"]) | st.text(

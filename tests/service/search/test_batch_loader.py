@@ -7,7 +7,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from service.search.sharing import BatchLoader
+from service.search.engine import BatchLoader
 from tests.waiting import until
 
 PLACE = "listings"
@@ -16,7 +16,7 @@ PLACE = "listings"
 @pytest.fixture(autouse=True)
 def no_slow_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """Consider no search slow: a busy machine may pause for longer than a search takes."""
-    monkeypatch.setattr("service.search.sharing._SLOW_READ_SECONDS", 3600.0)
+    monkeypatch.setattr("service.search.engine._SLOW_READ_SECONDS", 3600.0)
 
 
 class Searches:
@@ -99,7 +99,7 @@ async def test_a_record_is_never_answered_by_a_search_that_began_before_the_requ
 
 
 async def test_a_slow_search_blocks_no_other(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr("service.search.sharing._SLOW_READ_SECONDS", 0.0)
+    monkeypatch.setattr("service.search.engine._SLOW_READ_SECONDS", 0.0)
     loader, search = BatchLoader(), Searches()
     (stuck,) = await begun(loader, search, "a")
     await until(lambda: not loader._queues)
@@ -114,7 +114,7 @@ async def test_a_slow_search_blocks_no_other(monkeypatch: pytest.MonkeyPatch, ca
 
 
 async def test_a_search_that_ends_in_time_is_followed_by_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.search.sharing._SLOW_READ_SECONDS", 0.02)
+    monkeypatch.setattr("service.search.engine._SLOW_READ_SECONDS", 0.02)
     loader, search = BatchLoader(), Searches()
     (only,) = await begun(loader, search, "a")
     await search.end(0)
@@ -128,7 +128,7 @@ async def test_a_search_that_ends_in_time_is_followed_by_no_other(monkeypatch: p
 
 
 async def test_a_batch_behind_a_slow_search_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.search.sharing._SLOW_READ_SECONDS", 0.02)
+    monkeypatch.setattr("service.search.engine._SLOW_READ_SECONDS", 0.02)
     loader, search = BatchLoader(), Searches()
     stuck, *behind = [*await begun(loader, search, "a"), *await begun(loader, search, "b", "c")]
     await until(lambda: len(search.asked) == 2)

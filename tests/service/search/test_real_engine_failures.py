@@ -12,8 +12,7 @@ from elasticsearch import AsyncElasticsearch
 from cluster.connection import ConnectionSettings, connect
 from cluster.http.nodes import ReadingNode
 from service.errors import DeadlineExceeded, EngineUnavailable, InternalError
-from service.search.engine import SearchEngine
-from service.search.sharing import BatchLoader
+from service.search.engine import BatchLoader, SearchEngine
 from service.settings import ServiceSettings
 
 Ask = Awaitable[Any]

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from service.search.sharing import SingleFlight
+from service.search.engine import SingleFlight
 
 
 @dataclass

@@ -109,7 +109,7 @@ def view_fingerprint(*parts: object) -> bytes:
 
 
 def encode_token(view: bytes, positions: Mapping[Resource, FeedPosition]) -> bytes:
-    """Return the contents of a token, which is sealed before it is sent (`service.feed.token`)."""
+    """Return the contents of a token, which is sealed before it is sent (`service.token`)."""
     token = _Token(
         _TOKEN_VERSION, view, {_RESOURCE_NUMBERS[resource]: position for resource, position in positions.items()}
     )

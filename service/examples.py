@@ -13,7 +13,7 @@ import orjson
 
 from mappings.fields import View
 from mappings.resource import Resource
-from service.records.projection import Variant, encode_timestamps
+from service.projection import Variant, encode_timestamps
 
 EXAMPLES_FILE = "examples.json"
 
@@ -43,7 +43,5 @@ def example_timestamps(resource: Resource, *, underscored: bool) -> Any:
 
 @cache
 def _stored_examples() -> dict[str, dict[str, Any]]:
-    stored: dict[str, dict[str, Any]] = orjson.loads(
-        resources.files("service.records").joinpath(EXAMPLES_FILE).read_bytes()
-    )
+    stored: dict[str, dict[str, Any]] = orjson.loads(resources.files("service").joinpath(EXAMPLES_FILE).read_bytes())
     return stored
