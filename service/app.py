@@ -35,7 +35,7 @@ from service.search.cached_value import CacheAges, CachedValue
 from service.search.engine import SearchEngine
 from service.search.placement import LiveIndex
 from service.search.shared_state import CompanyDirectoryReader, read_mark
-from service.services import SERVICES, Services
+from service.services import SERVICES, Limits, Services
 from service.settings import ServiceSettings
 from service.telemetry.logs import REQUEST_OBSERVER, AccessLog, EmitLine, RequestObserver
 from service.telemetry.metrics import create_metrics_app
@@ -124,14 +124,15 @@ async def _run_services(
         client = _client(settings, connection)
         stack.push_async_callback(client.close)
         start_span = tracing.start_span if tracing else None
-        services = app[SERVICES] = build_services(client, settings, connection, start_span, surface.adapter)
+        services = app[SERVICES] = build_services(client, settings, connection, start_span)
+        services.provide(RequestAdapter, surface.adapter)
         services.provide(
             RecordFormats, RecordFormats.of([each for capability in capabilities for each in capability.formats])
         )
         listeners = [capability.listens(services) for capability in capabilities if capability.listens]
         access_log = AccessLog(settings.access_log, settings.proxies, emit)
         app[REQUEST_OBSERVER] = RequestObserver(services.totals.traffic, access_log, listeners)
-        app[SEND_MONITOR] = services.sends
+        app[SEND_MONITOR] = services.limits.unread
         monitor = app[HEALTH_MONITOR] = HealthMonitor(
             services.engine,
             connection,
@@ -139,15 +140,15 @@ async def _run_services(
             partial(_read_shared_state, services),
             {index.alias: index.mark for index in services.indices.values()},
         )
-        await services.limiter.open()
-        stack.push_async_callback(services.limiter.close)
+        await services.limits.rates.open()
+        stack.push_async_callback(services.limits.rates.close)
         stack.push_async_callback(services.keys.usage.close)
         for capability in capabilities:
             if capability.open is not None:
                 await stack.enter_async_context(capability.open(services))
         # Before the port opens: no response comes from an unchecked index.
         await asyncio.gather(monitor.check_now(), services.keys.warm())
-        background = running(monitor.run, services.keys.run, services.totals.loop_lag.run, services.sends.run)
+        background = running(monitor.run, services.keys.run, services.totals.loop_lag.run, services.limits.unread.run)
         await stack.enter_async_context(background)
         yield
 
@@ -177,7 +178,6 @@ def build_services(
     settings: ServiceSettings,
     connection: ConnectionSettings,
     trace: StartSpan | None = None,
-    adapter: RequestAdapter | None = None,
 ) -> Services:
     """Build the services around one Elasticsearch client; capabilities provide theirs when they are opened."""
     engine = SearchEngine(client.transport, connection.authorization(), settings, trace)
@@ -194,14 +194,15 @@ def build_services(
         settings=settings,
         engine=engine,
         keys=KeyRing(engine, connection.keys_index, ages, usage, revocations),
-        admission=AdmissionControl(settings),
-        limiter=create_limiter(settings, connection.prefix),
-        auth_failures=AuthFailureLimiter(settings.failures_per_minute),
-        sends=SendMonitor(SendLimits.of(settings)),
+        limits=Limits(
+            AdmissionControl(settings),
+            create_limiter(settings, connection.prefix),
+            AuthFailureLimiter(settings.failures_per_minute),
+            SendMonitor(SendLimits.of(settings)),
+        ),
         directory=CachedValue(CompanyDirectoryReader(engine, connection.alias(COMPANY)).read, ages),
         indices=indices,
         tokens=TokenVault(CachedValue(partial(read_token_sealer, engine, connection.control_index), ages)),
-        adapter=adapter or RequestAdapter(),
     )
 
 

@@ -15,13 +15,13 @@ from marshmallow import Schema
 
 from service.errors import Unauthorized
 from service.http.requests import RequestAdapter, client_address
-from service.http.responses import BufferListPayload, encode_response, has_sent_tag
+from service.http.responses import BufferListPayload, CompressionCache, encode_response, has_sent_tag
 from service.keys.api_key import ApiKey
 from service.keys.authentication import Bearer, authenticate, confirm, reject_guarded_parameters
 from service.limits.admission import AdmissionSlot, RequestKind
 from service.limits.rates import admit, refund_request
 from service.parameters.parser import parse_query, unknown_parameters
-from service.request_context import RequestContext, SentObserver
+from service.request_context import ClientRequest, RequestContext, SentObserver
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER, Visibility, resolve_scope
 from service.services import SERVICES, Services
 from service.telemetry.observation import CURRENT_OBSERVATION, NO_LABEL, Layer, Timer
@@ -62,38 +62,38 @@ class Operation:
         services: Services = request.app[SERVICES]
         timer, seen = Timer(), CURRENT_OBSERVATION.get()
         seen.timer, seen.route = timer, route
-        adapter = services.adapter if self.adaptable else _AS_IT_IS
+        adapter = services.state[RequestAdapter] if self.adaptable else _AS_IT_IS
         response: web.Response | None = None
         try:
             async with asyncio.timeout(services.settings.deadline_seconds + self.extra_seconds):  # 504
-                strangers = services.admission.lanes[RequestKind.STRANGER]
+                strangers = services.limits.admission.lanes[RequestKind.STRANGER]
                 key = await authenticate(request, services.keys, strangers, adapter, self.bearer)  # 401, 429
-                seen.key_id, seen.tier = key.key_id, key.tier if key.tier in services.limiter.tiers else NO_LABEL
+                seen.key_id, seen.tier = key.key_id, key.tier if key.tier in services.limits.rates.tiers else NO_LABEL
                 request = await adapter.adapt(request, key, self.schema)  # 400, 404
-                if services.sends.unsent_bytes:
-                    await services.sends.wait_for_room(key.key_id)  # 429
+                if services.limits.unread.unsent_bytes:
+                    await services.limits.unread.wait_for_room(key.key_id)  # 429
                 timer.record(Layer.AUTH)
-                async with services.admission.lanes[self.lane].slot(key.key_id) as slot:  # 503
+                async with services.limits.admission.lanes[self.lane].slot(key.key_id) as slot:  # 503
                     timer.record(Layer.TURN)
                     key = await confirm(key, services.keys)  # 401
-                    async with admit(services.limiter, request, key):  # 429
+                    async with admit(services.limits.rates, request, key):  # 429
                         timer.record(Layer.AUTH)
                         call = await self._accept(services, request, key, slot, timer)  # 400, 403
                         response = await self.handler(call)  # 400, 404, 503
                         timer.record(Layer.SPLICE)
-                        response = await encode_response(request, response, services.compression_cache)  # 304
+                        response = await encode_response(request, response, services.state[CompressionCache])  # 304
                         timer.record(Layer.ENCODE)
-                        if services.sends.unsent_bytes and isinstance(response.body, BufferListPayload):
-                            await services.sends.wait_for_room(key.key_id, response.body.size or 0)  # 429
-                    if services.limiter.is_shared:
+                        if services.limits.unread.unsent_bytes and isinstance(response.body, BufferListPayload):
+                            await services.limits.unread.wait_for_room(key.key_id, response.body.size or 0)  # 429
+                    if services.limits.rates.is_shared:
                         timer.record(Layer.AUTH)  # the rest of a count in Redis, which ran alongside the search
                     if response.status == HTTPStatus.NOT_MODIFIED and has_sent_tag(request, response):
-                        await refund_request(services.limiter, request, key)
+                        await refund_request(services.limits.rates, request, key)
                     if call.sent is not None:
                         call.sent.finish(request, response)
         except Unauthorized:
             # Only on failure: a valid key is never refused because of other clients at its address.
-            services.auth_failures.count(client_address(request, services.settings.proxies))
+            services.limits.auth_failures.count(client_address(request, services.settings.proxies))
             raise
         except BaseException:
             if response is not None and isinstance(response.body, Payload):
@@ -128,15 +128,12 @@ class Operation:
             directory=directory,
             schema=self.schema,
             parameters=parameters,
-            path=dict(request.match_info),
-            url=request.rel_url,
-            headers=request.headers,
             visibility=visibility,
             slot=slot,
             key_id=key.key_id,
             sent=None if observer is None else observer.open(key.key_id, is_head=is_head),
             is_compatible=is_compatible,
-            is_head=is_head,
+            client=ClientRequest(dict(request.match_info), request.rel_url, request.headers, is_head),
         )
         return call if self.refine is None else self.refine(request, call)
 

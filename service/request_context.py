@@ -2,11 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from aiohttp import web
 from marshmallow import Schema
-from multidict import MultiMapping
+from multidict import CIMultiDict, MultiMapping
 from yarl import URL
 
 from cluster.control_index import Mark
@@ -69,6 +69,19 @@ class SentObserver:
         raise NotImplementedError
 
 
+class ClientRequest(NamedTuple):
+    """What the client sent, as handlers read it."""
+
+    path: Mapping[str, str]  # the variables in the path
+    url: URL
+    headers: MultiMapping[str]
+    is_head: bool = False  # whether the response's body is not sent
+    origin: str = ""  # for absolute URLs in bodies: the scheme and host of the request
+
+
+NO_CLIENT = ClientRequest({}, URL(), CIMultiDict())
+
+
 @dataclass(frozen=True)
 class RequestContext:
     """An accepted request: its key, parameters and scope."""
@@ -79,16 +92,12 @@ class RequestContext:
     directory: CompanyDirectory
     schema: Schema
     parameters: dict[str, Any]
-    path: dict[str, str]
-    url: URL
-    headers: MultiMapping[str]
     visibility: Visibility
     slot: AdmissionSlot
     key_id: str = ""  # the public id of the key
     sent: Sent | None = None  # notes which records the response sends, for an audit
     is_compatible: bool = False  # whether the key or the request has the compatible profile
-    origin: str = ""  # for absolute URLs in bodies: the scheme and host of the client's request
-    is_head: bool = False  # whether the response's body is not sent
+    client: ClientRequest = NO_CLIENT
 
     def variant(self, resource: Resource, view: View, *, all_flags: bool = False) -> Variant:
         """Return the variant to send records in, by the request's flags and spelling and the key's permissions.
@@ -143,7 +152,7 @@ class RequestContext:
         self.services.engine.refuse_missing(self.services.indices[resource].alias, fields)
 
     async def _take_turn_of_large_pages(self) -> None:
-        lanes = self.services.admission.lanes
+        lanes = self.services.limits.admission.lanes
         await self.slot.exchange(lanes[RequestKind.PAGE], lanes[RequestKind.LARGE_PAGE])
         self.timer.record(Layer.TURN)
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from aiohttp import web
 
@@ -27,6 +27,15 @@ from service.token import TokenVault
 State = TypeVar("State")
 
 
+class Limits(NamedTuple):
+    """What may refuse a request because of others: slots, rates of keys, invalid keys, and unread responses."""
+
+    admission: AdmissionControl
+    rates: KeyLimiter
+    auth_failures: AuthFailureLimiter
+    unread: SendMonitor
+
+
 @dataclass(frozen=True)
 class Services:
     """What the contract needs, opened and closed with the application; `of` has the state of capabilities."""
@@ -35,17 +44,14 @@ class Services:
     settings: ServiceSettings
     engine: SearchEngine
     keys: KeyRing
-    admission: AdmissionControl
-    limiter: KeyLimiter
-    auth_failures: AuthFailureLimiter
-    sends: SendMonitor
+    limits: Limits
     directory: CachedValue[CompanyDirectory]
     indices: Mapping[Resource, LiveIndex]
     tokens: TokenVault
-    adapter: RequestAdapter = field(default_factory=RequestAdapter)
-    compression_cache: CompressionCache = field(default_factory=CompressionCache)
     totals: Totals = field(default_factory=Totals)
-    state: dict[type, Any] = field(default_factory=dict)
+    state: dict[type, Any] = field(
+        default_factory=lambda: {RequestAdapter: RequestAdapter(), CompressionCache: CompressionCache()}
+    )
 
     @cached_property
     def marks(self) -> dict[Resource, CachedValue[Mark | None]]:

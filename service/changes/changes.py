@@ -164,7 +164,7 @@ async def list_changes(call: RequestContext) -> web.Response:
     following = await call.services.tokens.seal(token.encode_token(view.fingerprint, page.positions))
     at_end = "true" if page.at_end else "false"
     body = json_array(page.entries, b'{"changes":', f',"next":"{following}","at_end":{at_end}}}'.encode())
-    return json_response(body, link_header(call.url, {"next": {"since": following}}), records=len(page.entries))
+    return json_response(body, link_header(call.client.url, {"next": {"since": following}}), records=len(page.entries))
 
 
 async def _starting_positions(call: RequestContext, view: FeedView) -> FeedPositions:
@@ -204,7 +204,7 @@ async def _read_page(call: RequestContext, request: PageRequest) -> ChangesPage:
         return ChangesPage(request.positions)
     services = call.services
     large = RequestKind.LARGE_PAGE if request.size > LARGE_PAGE_RECORDS else RequestKind.PAGE
-    lane = services.admission.lanes[RequestKind.LONG_POLL if call.parameters["wait"] else large]
+    lane = services.limits.admission.lanes[RequestKind.LONG_POLL if call.parameters["wait"] else large]
     async with lane.slot(call.key_id), asyncio.timeout(services.settings.deadline_seconds):
         return await services.of(ChangesPages).get(request.identity, partial(read_changes_page, request))
 

@@ -332,7 +332,7 @@ async def take_snapshot(call: RequestContext) -> web.Response:
     All records are lines of JSON, between a head line with the token and a tail line with the digest."""
     resource = resource_from_path(call)
     # Before anything is read: once the response has started, it could only be aborted.
-    slot = call.services.admission.lanes[RequestKind.SNAPSHOT].slot(call.key_id).hold()
+    slot = call.services.limits.admission.lanes[RequestKind.SNAPSHOT].slot(call.key_id).hold()
     try:
         return await _start_stream(call, resource, slot)
     except BaseException:
@@ -344,7 +344,7 @@ async def _start_stream(call: RequestContext, resource: Resource, slot: Admissio
     mark = await published_mark(call, resource)
     sent = call.parameters["after"]
     lines = stream_snapshot(FeedView(call), resource, mark, None if sent is None else SnapshotPosition(*sent))
-    coding = preferred_coding(joined_lines(call.headers, "Accept-Encoding"))
+    coding = preferred_coding(joined_lines(call.client.headers, "Accept-Encoding"))
     encoding = {} if coding is ContentCoding.IDENTITY else {"Content-Encoding": coding}
     # Errors before the first line still get an error status.
     try:

@@ -246,7 +246,7 @@ class OperatorConsole:
 
     def _tier(self, key_id: str) -> str:
         key = self._key(key_id)
-        return key.tier if key is not None and key.tier in self._services.limiter.tiers else ""
+        return key.tier if key is not None and key.tier in self._services.limits.rates.tiers else ""
 
 
 def _seconds_behind(feed: FeedConsumer, mark: float | None) -> float | None:

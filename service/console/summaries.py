@@ -297,7 +297,7 @@ class WorkerSnapshot(msgspec.Struct):
 
 def take_snapshot(services: Services, history: MetricHistory) -> WorkerSnapshot:
     """Return the current state of this process."""
-    lanes, consumers = services.admission.lanes.values(), services.of(ConsumerRegistry)
+    lanes, consumers = services.limits.admission.lanes.values(), services.of(ConsumerRegistry)
     return WorkerSnapshot(
         steps=history.steps(),
         lanes=[LaneSnapshot(lane.kind, lane.slots, lane.running, lane.waiting) for lane in lanes],

@@ -6,8 +6,6 @@ from urllib.parse import urlencode
 import msgspec
 from aiohttp import web
 from aiohttp.payload import Payload
-from multidict import CIMultiDict
-from yarl import URL
 
 from mappings.fields import View
 from mappings.resource import Resource
@@ -92,11 +90,8 @@ def company_view(services: Services, directory: CompanyDirectory, company: str) 
         directory,
         schema,
         parameters,
-        path={},
-        url=URL(),
-        headers=CIMultiDict(),
         visibility=Visibility(),
-        slot=services.admission.lanes[RequestKind.SNAPSHOT].slot(""),
+        slot=services.limits.admission.lanes[RequestKind.SNAPSHOT].slot(""),
     )
     return FeedView(call)
 
@@ -176,7 +171,7 @@ async def download_file(call: RequestContext) -> web.Response:
     Ranges resume a download that was cut, with the ETag in If-Range. Files in an object store are redirected to."""
     resource = resource_from_path(call)
     company = _require_readable(call, resource)
-    publications, name = call.services.find(Publications), call.path["file"]
+    publications, name = call.services.find(Publications), call.client.path["file"]
     found = None if publications is None else await publications.find(company, resource.alias, name)
     if publications is None or found is None:
         raise NotPublished(resource.alias)
@@ -209,7 +204,7 @@ async def _require_current(call: RequestContext, resource: Resource, manifest: M
 def _response(
     call: RequestContext, manifest: Manifest, text: str, changes: list[PublishedFile] | None
 ) -> _ManifestResponse:
-    root = call.url.path.rstrip("/")
+    root = call.client.url.path.rstrip("/")
     sent = {name: value for name in _DOWNLOAD.fields if (value := call.parameters.get(name)) is not None}
     query = f"?{urlencode(sent)}" if sent else ""
 
@@ -235,11 +230,11 @@ async def _send(
     call: RequestContext, resource: Resource, publications: Publications, found: FoundFile, sequence: int
 ) -> web.Response:
     services, headers = call.services, validators(found.file)
-    part = requested_slice(call.headers, entity_tag(found.file), found.file.bytes)
+    part = requested_slice(call.client.headers, entity_tag(found.file), found.file.bytes)
     if part.status == HTTPStatus.NOT_MODIFIED:
         return web.Response(status=part.status, headers=headers)
-    slot = services.admission.lanes[RequestKind.DOWNLOAD].slot(call.key_id)
-    delivery = Delivery(part, headers, slot, services.sends.limits, call.is_head)
+    slot = services.limits.admission.lanes[RequestKind.DOWNLOAD].slot(call.key_id)
+    delivery = Delivery(part, headers, slot, services.limits.unread.limits, call.client.is_head)
     try:
         response = await publications.storage.deliver(found, delivery)
         try:

@@ -77,7 +77,7 @@ class FeedFilters(ParentScope, UnderscoreOption):
 
 def resource_from_path(call: RequestContext) -> Resource:
     """Return the resource that the path names, or raise NotFound."""
-    name = call.path["resource"]
+    name = call.client.path["resource"]
     if name not in _RESOURCE_BY_ALIAS:
         raise NotFound(f"There is no resource {name!r}; the resources are {', '.join(RESOURCE_NAMES)}.")
     return _RESOURCE_BY_ALIAS[name]

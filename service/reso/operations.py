@@ -97,7 +97,8 @@ def _refine(formats: tuple[Format, ...], request: web.Request, call: RequestCont
     if formats:
         accept = joined_lines(request.headers, ACCEPT)
         parameters = {**parameters, FORMAT: negotiate_format(parameters[FORMAT], accept, formats)}
-    return replace(call, origin=request_origin(request, call.services.settings.proxies), parameters=parameters)
+    client = call.client._replace(origin=request_origin(request, call.services.settings.proxies))
+    return replace(call, client=client, parameters=parameters)
 
 
 def _operation(
@@ -121,7 +122,7 @@ async def show_service(call: RequestContext) -> web.Response:
 
 async def show_metadata(call: RequestContext) -> web.Response:
     """Return the metadata document: in XML, or in JSON to clients that prefer it and know OData 4.01."""
-    if call.parameters[FORMAT].media_type == XML or is_limited_to_4_0(call.headers):
+    if call.parameters[FORMAT].media_type == XML or is_limited_to_4_0(call.client.headers):
         return json_response([metadata_document()], _METADATA_HEADERS, XML)
     return json_response([metadata_in_json()], _METADATA_HEADERS)
 
@@ -147,17 +148,19 @@ async def show_entity(entity_set: EntitySet, call: RequestContext) -> web.Respon
 
 async def show_property(entity_set: EntitySet, call: RequestContext) -> web.Response:
     """Return one property of an entity, 204 if it is null, or raise NotFound."""
-    name = call.path["property"]
+    name = call.client.path["property"]
     if name not in entity_set.properties:
         raise NotFound(f"{entity_set.name} has no property {name[:40]!r}.")
     value = orjson.loads(await _read_entity(entity_set, call, (name,)))[name]
     if value is None:
         return web.Response(status=HTTPStatus.NO_CONTENT, headers=RESPONSE_HEADERS)
-    return _json_response(call, {**context(call, f"#{entity_set.name}('{call.path['key']}')/{name}"), "value": value})
+    return _json_response(
+        call, {**context(call, f"#{entity_set.name}('{call.client.path['key']}')/{name}"), "value": value}
+    )
 
 
 async def _read_entity(entity_set: EntitySet, call: RequestContext, names: Sequence[str] | None) -> bytes:
-    key = call.path["key"].replace("''", "'")
+    key = call.client.path["key"].replace("''", "'")
     source = query_entity(call, entity_set, key, names)
     rows = await source.rows(_SINGLE_ROW, 1)
     if not rows:
@@ -175,7 +178,7 @@ async def list_events(call: RequestContext) -> web.Response:
 
 async def show_event(call: RequestContext) -> web.Response:
     """Return the event with a number, quoted or not, or raise NotFound."""
-    number = call.path["key"].removeprefix(f"{SEQUENCE_PROPERTY}=").strip("'")
+    number = call.client.path["key"].removeprefix(f"{SEQUENCE_PROPERTY}=").strip("'")
     if number.isascii() and number.isdigit():
         source = await query_event(call, number)
         if rows := await source.rows(_SINGLE_ROW, 1):

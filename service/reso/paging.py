@@ -97,7 +97,7 @@ async def page_response(call: RequestContext, source: PageSource[RowT]) -> web.R
         position = source.position(page[-1])
         cursor = msgspec.structs.replace(cursor, rows_sent=rows_sent, count=count, position=position)
         following = await encode_skip_token(cursor, call.services.tokens)
-    preference = parse_preference(call.headers.get("Prefer", ""))
+    preference = parse_preference(call.client.headers.get("Prefer", ""))
     applied = {} if preference is None else {"Preference-Applied": preference.applied}
     body = _page_body(call, source, page, count, following)
     content_type = call.parameters[FORMAT].content_type
@@ -116,7 +116,7 @@ async def _resolve_cursor(call: RequestContext, source: PageSource[RowT]) -> Ski
             )
         contents = await open_skip_token(text, call.services.tokens)
         return decode_skip_token(contents, fingerprint, source.position_kinds)
-    size = effective_page_size(parse_preference(call.headers.get("Prefer", "")), sent[TOP])
+    size = effective_page_size(parse_preference(call.client.headers.get("Prefer", "")), sent[TOP])
     cursor = SkipToken(fingerprint, size, floor_event=source.floor_event)
     if not sent[SKIP]:
         return cursor
@@ -145,7 +145,7 @@ def _page_body(
 
 
 def _next_link(call: RequestContext, source: PageSource[RowT], following: str) -> str:
-    options = {name: text for name, text in call.url.query.items() if name not in _PAGE_POSITION_OPTIONS}
+    options = {name: text for name, text in call.client.url.query.items() if name not in _PAGE_POSITION_OPTIONS}
     return mask_keys(collection_url(call, source.name, options | {SKIP_TOKEN: following}))
 
 

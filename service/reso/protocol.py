@@ -215,7 +215,7 @@ _SAFE_IN_QUERY = "$'(),:;@!*/?-._~"
 
 def service_root_url(call: RequestContext) -> str:
     """Return the URL of the service document, with a trailing slash."""
-    return f"{call.origin}{RESO_ROOT}/"
+    return f"{call.client.origin}{RESO_ROOT}/"
 
 
 def collection_url(call: RequestContext, name: str, options: Mapping[str, object]) -> str:

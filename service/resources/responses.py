@@ -209,7 +209,7 @@ class RecordFormats(dict[Resource, tuple[RecordFormat, ...]]):
 
 def chosen_format(call: RequestContext, formats: Sequence[RecordFormat]) -> RecordFormat | None:
     """Return the format that the client prefers, None for JSON; raise InvalidRequest if its parameters forbid it."""
-    accept = joined_lines(call.headers, "Accept")
+    accept = joined_lines(call.client.headers, "Accept")
     for record_format in formats:
         if prefers(accept, record_format.media_type):
             record_format.require(call.parameters)
@@ -237,7 +237,11 @@ class WalkResponse(ResourceResponse):
         following = {} if page.is_final else {"next": {CURSOR: page.last}}
         media_type, encode = (JSON, _page_body) if chosen is None else (chosen.media_type, chosen.page)
         body = encode(variant, page.records, is_final=page.is_final)
-        headers = {**(TWO_MEDIA_TYPE_HEADERS if formats else {}), **watermark, **link_header(call.url, following)}
+        headers = {
+            **(TWO_MEDIA_TYPE_HEADERS if formats else {}),
+            **watermark,
+            **link_header(call.client.url, following),
+        }
         return json_response(body, headers, media_type, records=len(page.records))
 
     def envelopes(self, schema: Schema) -> tuple[Envelope, ...]:  # noqa: ARG002 - the same for all parameters
@@ -339,7 +343,7 @@ class RecordResponse(ResourceResponse):
 
     async def __call__(self, call: RequestContext) -> web.Response:
         """Return the record, in another format if the client prefers that; raise NotFound."""
-        [(variable, identifier)] = call.path.items()
+        [(variable, identifier)] = call.client.path.items()
         _refuse_different_identifier(call, variable, identifier)
         variant = call.variant(self.resource, self.view)
         record = await self.find(call, identifier, variant)

@@ -145,7 +145,9 @@ class NumberedPage:
             relations["prev"] = min(self.number - 1, self.total_pages)
         if self.number < self.total_pages:
             relations["next"] = self.number + 1
-        links = link_header(call.url, {relation: {"page_number": number} for relation, number in relations.items()})
+        links = link_header(
+            call.client.url, {relation: {"page_number": number} for relation, number in relations.items()}
+        )
         return {
             "X-Page-Number": str(self.number),
             "X-Total-Pages": str(self.total_pages),
@@ -155,8 +157,12 @@ class NumberedPage:
 
     def _truncation(self, call: RequestContext, links: str) -> dict[str, str]:
         """Return a warning that records lie beyond the last page, and the links with that of the snapshot."""
-        scope = {name: call.url.query[name] for name in (COMPANY_PARAMETER, PARENT_PARAMETER) if name in call.url.query}
-        snapshot = (call.url.parent / "snapshot" / self.resource.alias).with_query(scope)
+        scope = {
+            name: call.client.url.query[name]
+            for name in (COMPANY_PARAMETER, PARENT_PARAMETER)
+            if name in call.client.url.query
+        }
+        snapshot = (call.client.url.parent / "snapshot" / self.resource.alias).with_query(scope)
         warning = f"Numbered pages end after {self.total_pages * self.size} of {self.total} records: use the snapshot."
         return {LINK: f'{links}, <{mask_keys(str(snapshot))}>; rel="alternate"', "Warning": f'299 - "{warning}"'}
 

@@ -195,8 +195,8 @@ def create_metrics_app(services: Services) -> web.Application:
 def _registry(services: Services) -> CollectorRegistry:
     registry = CollectorRegistry()
     registry.register(TimingCollector(services.totals.timings))
-    registry.register(AdmissionCollector(services.admission.lanes.values()))
-    registry.register(UnsentCollector(services.sends))
+    registry.register(AdmissionCollector(services.limits.admission.lanes.values()))
+    registry.register(UnsentCollector(services.limits.unread))
     registry.register(TrafficCollector(services.totals.traffic))
     registry.register(EngineCollector(services.engine.attempts, services.engine.nodes))
     registry.register(ProgressCollector(services.totals.loop_lag, services.marks))

@@ -193,7 +193,7 @@ async def test_few_are_sent_at_a_time_and_the_others_come_back_later(feed: FeedC
 
 
 def _lane(feed: FeedClient) -> AdmissionLane:
-    lane: AdmissionLane = feed.http.server.app[SERVICES].admission.lanes[RequestKind.SNAPSHOT]  # type: ignore[attr-defined]
+    lane: AdmissionLane = feed.http.server.app[SERVICES].limits.admission.lanes[RequestKind.SNAPSHOT]  # type: ignore[attr-defined]
     return lane
 
 

@@ -26,7 +26,7 @@ def company(stand_in: StandIn) -> None:
 def lane(api: TestClient[Any, Any], kind: RequestKind) -> AdmissionLane:
     """Return a lane of a service."""
     assert api.app is not None
-    found: AdmissionLane = api.app[SERVICES].admission.lanes[kind]
+    found: AdmissionLane = api.app[SERVICES].limits.admission.lanes[kind]
     return found
 
 

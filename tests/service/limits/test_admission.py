@@ -35,7 +35,7 @@ class Full:
         self.stand_in = stand_in
         self.asking: list[asyncio.Task[Any]] = []
         assert api.app is not None
-        self.admission: AdmissionControl = api.app[SERVICES].admission
+        self.admission: AdmissionControl = api.app[SERVICES].limits.admission
 
     @property
     def pages(self) -> AdmissionLane:
@@ -153,7 +153,7 @@ async def test_all_are_served_again_when_the_stall_is_over(full: Full) -> None:
 async def test_the_deadline_covers_waiting(open_api: Open, stand_in: StandIn) -> None:
     api = await open_api(**(SMALL | {"concurrency": 1, "deadline_seconds": 0.1}))
     assert api.app is not None
-    lane = api.app[SERVICES].admission.lanes[RequestKind.PAGE]
+    lane = api.app[SERVICES].limits.admission.lanes[RequestKind.PAGE]
     async with lane.slot("a"):
         response = await api.get(PAGE.format(1), headers={"x-api-key": stand_in.grant()})
         assert (response.status, (await response.json())["code"]) == (504, "deadline-passed")

@@ -60,7 +60,7 @@ def counted(kind: str) -> float:
 def limiter(api: TestClient[Any, Any]) -> KeyLimiter:
     """Return the limiter of a service."""
     assert api.app is not None
-    found: KeyLimiter = api.app[SERVICES].limiter
+    found: KeyLimiter = api.app[SERVICES].limits.rates
     return found
 
 

@@ -23,7 +23,7 @@ LARGE = (
 def lane(api: TestClient[Any, Any], kind: RequestKind) -> AdmissionLane:
     """Return a lane of the service."""
     assert api.app is not None
-    admission: AdmissionControl = api.app[SERVICES].admission
+    admission: AdmissionControl = api.app[SERVICES].limits.admission
     return admission.lanes[kind]
 
 

@@ -252,7 +252,7 @@ async def test_a_redis_that_hangs_or_dies_under_load_costs_no_answer(
     # A busy machine must not refuse what waits for its turn.
     api = await open_api(redis_url=redis.url, queue_seconds=60.0)
     assert api.app is not None
-    shared = api.app[SERVICES].limiter._shared
+    shared = api.app[SERVICES].limits.rates._shared
     assert shared is not None
     statuses, load = await under_load(api, stand_in.grant(rate=60_000))
     fail_opens = LIMIT_FAIL_OPENS._value.get()

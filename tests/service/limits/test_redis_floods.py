@@ -48,7 +48,7 @@ class Flood:
 
 def are_unreachable(services: list[TestClient[Any, Any]]) -> set[bool]:
     """Whether Redis is unreachable, as the services see it."""
-    return {not service.app[SERVICES].limiter.is_shared for service in services if service.app is not None}
+    return {not service.app[SERVICES].limits.rates.is_shared for service in services if service.app is not None}
 
 
 async def test_a_limit_holds_in_a_flood_while_redis_dies_and_comes_back(
