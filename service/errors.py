@@ -32,11 +32,15 @@ class ParameterFault:
 
 
 class ApiError(Exception):
-    """A refusal or failure; subclasses set status, code and title."""
+    """A refusal or failure: a kind of problem document; subclasses declare its status, code and title."""
 
     status = 500
     code = "internal-error"
     title = "Internal error"
+
+    def __init_subclass__(cls, status: int | None = None, code: str = "", title: str = "") -> None:
+        super().__init_subclass__()
+        cls.status, cls.code, cls.title = status or cls.status, code or cls.code, title or cls.title
 
     def __init__(
         self, detail: str, faults: Sequence[ParameterFault] = (), headers: Mapping[str, str] | None = None
@@ -84,56 +88,32 @@ class ParameterError(ApiError):
         return cls(ParameterFault(parameter, message))
 
 
-class InvalidRequest(ParameterError):
+class InvalidRequest(ParameterError, status=400, code="invalid-parameter", title="Invalid parameter"):
     """One or more parameters are invalid."""
 
-    status = 400
-    code = "invalid-parameter"
-    title = "Invalid parameter"
 
-
-class Unauthorized(ApiError):
+class Unauthorized(ApiError, status=401, code="unauthorized", title="Unauthorized"):
     """No usable API key."""
-
-    status = 401
-    code = "unauthorized"
-    title = "Unauthorized"
 
     def __init__(self, detail: str) -> None:
         """Add the authentication challenge."""
         super().__init__(detail, headers={"WWW-Authenticate": 'ApiKey realm="brokerage"'})
 
 
-class Forbidden(ParameterError):
+class Forbidden(ParameterError, status=403, code="forbidden", title="Forbidden"):
     """The key may not read what the parameter names."""
 
-    status = 403
-    code = "forbidden"
-    title = "Forbidden"
 
-
-class NotFound(ApiError):
+class NotFound(ApiError, status=404, code="not-found", title="Not found"):
     """No such record within the request's scope, or no such path."""
 
-    status = 404
-    code = "not-found"
-    title = "Not found"
 
-
-class MethodNotAllowed(ApiError):
+class MethodNotAllowed(ApiError, status=405, code="method-not-allowed", title="Method not allowed"):
     """The path exists, the method does not."""
 
-    status = 405
-    code = "method-not-allowed"
-    title = "Method not allowed"
 
-
-class HttpError(ApiError):
+class HttpError(ApiError, status=400, code="refused", title="Refused"):
     """The HTTP layer refuses the request as it stands, with a status of its own."""
-
-    status = 400
-    code = "refused"
-    title = "Refused"
 
     def __init__(self, status: HTTPStatus, detail: str) -> None:
         """Take the status, whose phrase is the title."""
@@ -141,12 +121,8 @@ class HttpError(ApiError):
         self.status, self.title = status, status.phrase
 
 
-class EngineUnavailable(ApiError):
+class EngineUnavailable(ApiError, status=503, code="temporarily-unavailable", title="Temporarily unavailable"):
     """Elasticsearch is unreachable, overloaded, or returned only part of a result."""
-
-    status = 503
-    code = "temporarily-unavailable"
-    title = "Temporarily unavailable"
 
     def __init__(self, reason: str) -> None:
         """Take the reason for the log; the response says only when to retry."""
@@ -154,12 +130,8 @@ class EngineUnavailable(ApiError):
         self.reason = reason
 
 
-class Overloaded(ApiError):
+class Overloaded(ApiError, status=503, code="overloaded", title="Overloaded"):
     """The service is at its concurrency limit; nothing was done for this request."""
-
-    status = 503
-    code = "overloaded"
-    title = "Overloaded"
 
     def __init__(self) -> None:
         """Set a `Retry-After` that differs between requests."""
@@ -177,12 +149,8 @@ class NotElasticsearch(EngineUnavailable):
         super().__init__("The server at the cluster's address is not Elasticsearch.")
 
 
-class ResourceUnavailable(ApiError):
+class ResourceUnavailable(ApiError, status=503, code="temporarily-unavailable", title="Temporarily unavailable"):
     """The index of a resource is unusable; `service.health.monitor` logs the reason once, when it finds it."""
-
-    status = 503
-    code = "temporarily-unavailable"
-    title = "Temporarily unavailable"
 
     def __init__(self, title: str) -> None:
         """Take the resource's name as in a sentence, for example `sold listing`."""
@@ -190,12 +158,8 @@ class ResourceUnavailable(ApiError):
         super().__init__(detail, headers={"Retry-After": "2"})
 
 
-class NotLoaded(ApiError):
+class NotLoaded(ApiError, status=503, code="not-loaded", title="Not loaded"):
     """Nothing was ever loaded for a resource: there is nothing to copy yet."""
-
-    status = 503
-    code = "not-loaded"
-    title = "Not loaded"
 
     def __init__(self, title: str) -> None:
         """Take the resource's name as in a sentence, for example `sold listing`."""
@@ -229,12 +193,8 @@ class DataReplaced(EngineUnavailable):
         self.headers["Retry-After"] = "30"
 
 
-class DeadlineExceeded(ApiError):
+class DeadlineExceeded(ApiError, status=504, code="deadline-passed", title="Deadline passed"):
     """The request exceeded its deadline."""
-
-    status = 504
-    code = "deadline-passed"
-    title = "Deadline passed"
 
     def __init__(self) -> None:
         """Set when to retry."""

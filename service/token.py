@@ -20,12 +20,8 @@ from service.search.cached_value import CachedValue
 from service.search.engine import SearchEngine
 
 
-class FeedTokenExpired(ApiError):
+class FeedTokenExpired(ApiError, status=410, code="token-expired", title="Token expired"):
     """The changes since a token are no longer available."""
-
-    status = 410
-    code = "token-expired"
-    title = "Token expired"
 
     def __init__(self, why: str) -> None:
         """Take the reason as what follows "The token" in a sentence."""

@@ -16,12 +16,8 @@ from service.http.send_monitor import SendLimits
 from service.limits.admission import AdmissionSlot
 
 
-class NotPublished(ApiError):
+class NotPublished(ApiError, status=404, code="not-published", title="Not published"):
     """No files are published, or they are no longer served."""
-
-    status = 404
-    code = "not-published"
-    title = "Not published"
 
     def __init__(self, resource: str) -> None:
         """Name the snapshot, which has the same content."""
@@ -31,12 +27,8 @@ class NotPublished(ApiError):
         )
 
 
-class FilesForbidden(ApiError):
+class FilesForbidden(ApiError, status=403, code="files-forbidden", title="Files hold more than the key may see"):
     """The files hold more than the key may see."""
-
-    status = 403
-    code = "files-forbidden"
-    title = "Files hold more than the key may see"
 
     def __init__(self, resource: str) -> None:
         """Name the snapshot, which leaves out what the key may not see."""
@@ -46,24 +38,16 @@ class FilesForbidden(ApiError):
         )
 
 
-class PreconditionFailed(ApiError):
+class PreconditionFailed(ApiError, status=412, code="precondition-failed", title="Precondition failed"):
     """The file is not the one that `If-Match` names."""
-
-    status = 412
-    code = "precondition-failed"
-    title = "Precondition failed"
 
     def __init__(self) -> None:
         """Say what to do."""
         super().__init__("The file does not have the ETag in If-Match. Request the manifest again.")
 
 
-class RangeNotSatisfiable(ApiError):
+class RangeNotSatisfiable(ApiError, status=416, code="range-not-satisfiable", title="Range not satisfiable"):
     """The range begins after the end of the file."""
-
-    status = 416
-    code = "range-not-satisfiable"
-    title = "Range not satisfiable"
 
     def __init__(self, size: int) -> None:
         """Name the size of the file."""

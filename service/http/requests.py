@@ -47,12 +47,8 @@ _ADVICE = {
 }
 
 
-class MalformedRequest(ApiError):
+class MalformedRequest(ApiError, status=400, code="malformed-request", title="Malformed request"):
     """The bytes on the connection are not valid HTTP."""
-
-    status = 400
-    code = "malformed-request"
-    title = "Malformed request"
 
     def __init__(self, advice: str = "") -> None:
         """Add what to do, if it is known; repeat nothing of the request: it may contain a key."""
@@ -67,48 +63,32 @@ class ExpectationRefused(HttpError):
         super().__init__(HTTPStatus.EXPECTATION_FAILED, "Expect can only be 100-continue: leave the header out.")
 
 
-class BodyNotAllowed(ApiError):
+class BodyNotAllowed(ApiError, status=400, code="body-refused", title="Body refused"):
     """A read-only request has a body."""
-
-    status = 400
-    code = "body-refused"
-    title = "Body refused"
 
     def __init__(self) -> None:
         """Name the headers that announce a body."""
         super().__init__("This request takes no body: send neither Content-Length above 0 nor Transfer-Encoding.")
 
 
-class UrlTooLong(ApiError):
+class UrlTooLong(ApiError, status=414, code="url-too-long", title="URL too long"):
     """The URL exceeds the limit of its path."""
-
-    status = 414
-    code = "url-too-long"
-    title = "URL too long"
 
     def __init__(self, length: int | str, limit: int = MAX_URL_BYTES) -> None:
         """Report both in bytes."""
         super().__init__(f"The URL has {length} bytes; at most {limit} are accepted.")
 
 
-class TooManyParameters(ApiError):
+class TooManyParameters(ApiError, status=400, code="too-many-parameters", title="Too many parameters"):
     """The query has more parameters than any operation; parsing them would delay other requests."""
-
-    status = 400
-    code = "too-many-parameters"
-    title = "Too many parameters"
 
     def __init__(self, sent: int) -> None:
         """Report both numbers."""
         super().__init__(f"The query has {sent} parameters; at most {MAX_PARAMETERS} are accepted.")
 
 
-class HeadersTooLarge(ApiError):
+class HeadersTooLarge(ApiError, status=431, code="headers-too-large", title="Request header fields too large"):
     """The request has too many header fields, one that is too long, or too many bytes in all of them."""
-
-    status = 431
-    code = "headers-too-large"
-    title = "Request header fields too large"
 
     def __init__(self) -> None:
         """Report the limits, and repeat nothing of the request: it may contain a key."""

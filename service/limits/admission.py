@@ -21,12 +21,8 @@ from service.settings import ServiceSettings
 from service.telemetry.observation import LIMIT_REFUSALS
 
 
-class RateLimited(ApiError):
+class RateLimited(ApiError, status=429, code="rate-limited", title="Too many requests"):
     """The key has exceeded its rate."""
-
-    status = 429
-    code = "rate-limited"
-    title = "Too many requests"
 
     def __init__(self, seconds: int) -> None:
         """Report the whole seconds until the next request is allowed."""
@@ -36,12 +32,8 @@ class RateLimited(ApiError):
         )
 
 
-class ConcurrencyLimited(ApiError):
+class ConcurrencyLimited(ApiError, status=429, code="too-many-at-once", title="Too many requests at once"):
     """The key has too many concurrent requests in this process."""
-
-    status = 429
-    code = "too-many-at-once"
-    title = "Too many requests at once"
 
     def __init__(self, limit: int) -> None:
         """Report the limit."""
@@ -51,12 +43,8 @@ class ConcurrencyLimited(ApiError):
         )
 
 
-class ShareExceeded(ApiError):
+class ShareExceeded(ApiError, status=429, code="too-many-at-once", title="Too many requests at once"):
     """The key holds as many slots that are held for long as it leaves to other keys."""
-
-    status = 429
-    code = "too-many-at-once"
-    title = "Too many requests at once"
 
     def __init__(self, held: int) -> None:
         """Report the number of requests in progress."""
@@ -67,12 +55,8 @@ class ShareExceeded(ApiError):
         )
 
 
-class UnreadResponses(ApiError):
+class UnreadResponses(ApiError, status=429, code="too-many-at-once", title="Too many requests at once"):
     """The key has left too many bytes of its responses unread."""
-
-    status = 429
-    code = "too-many-at-once"
-    title = "Too many requests at once"
 
     def __init__(self, limit: int) -> None:
         """Report the limit in bytes."""
@@ -83,12 +67,8 @@ class UnreadResponses(ApiError):
         )
 
 
-class AuthFailuresLimited(ApiError):
+class AuthFailuresLimited(ApiError, status=429, code="rate-limited", title="Too many requests"):
     """The address has sent too many invalid keys. Valid keys from the same address are not refused."""
-
-    status = 429
-    code = "rate-limited"
-    title = "Too many requests"
 
     def __init__(self, seconds: int) -> None:
         """Report the whole seconds until the next attempt is allowed."""

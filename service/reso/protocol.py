@@ -36,12 +36,8 @@ class OrderBy(NamedTuple):
     is_descending: bool
 
 
-class OptionNotImplemented(ApiError):
+class OptionNotImplemented(ApiError, status=501, code="not-implemented", title="Not implemented"):
     """An OData feature that this service does not implement."""
-
-    status = 501
-    code = "not-implemented"
-    title = "Not implemented"
 
     def __init__(self, parameter: str, what: str, advice: str = "") -> None:
         """Name the option, the unsupported feature and, in a sentence, what to do instead."""
@@ -49,12 +45,8 @@ class OptionNotImplemented(ApiError):
         super().__init__(str(fault), (fault,))
 
 
-class EventsForgotten(ApiError):
+class EventsForgotten(ApiError, status=410, code="events-forgotten", title="Events forgotten"):
     """The events after a number are incomplete: some deletions are not stored any more, or other data are served."""
-
-    status = 410
-    code = "events-forgotten"
-    title = "Events forgotten"
 
     def __init__(self, start: int, horizon: int, end: int) -> None:
         """Report the number that cannot be continued from, and the one to restart from."""
@@ -166,12 +158,8 @@ DATA_FORMATS = (JSON_WITH_METADATA, JSON_WITHOUT_METADATA)
 METADATA_FORMATS = (Format(XML), Format(JSON))
 
 
-class NotAcceptable(ApiError):
+class NotAcceptable(ApiError, status=406, code="not-acceptable", title="Not acceptable"):
     """None of the formats that the client accepts."""
-
-    status = 406
-    code = "not-acceptable"
-    title = "Not acceptable"
 
     def __init__(self, parameter: str, offered: tuple[Format, ...]) -> None:
         """Name the option or header, and the formats that there are."""
