@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from aiohttp.typedefs import Handler
 
 from service.capability import Capability, CatalogEntry, Surface
-from service.reso.event_ledger import EventLedgerReader, Events
+from service.reso.entity_events import EventLedgerReader, Events
 from service.reso.operations import BATCH_PATH, RESO_OPERATIONS, refuse_batch
 from service.reso.protocol import RESO_ERRORS
 from service.search.cached_value import CacheAges

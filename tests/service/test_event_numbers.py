@@ -7,7 +7,7 @@ import pytest
 
 from cluster.control_index import HEAD_ID, LedgerArchive, LedgerHead, Mark, Publication, PublishedExtent, archive_id
 from service.errors import EngineUnavailable
-from service.reso.event_ledger import EventLedger, EventLedgerReader, build_ledger
+from service.reso.entity_events import EventLedger, EventLedgerReader, build_ledger
 
 TEAMS, OFFICES = "teams", "offices"
 PUBLICATIONS = (Publication(TEAMS, 0, 10, 0), Publication(OFFICES, 0, 5, 10), Publication(TEAMS, 10, 12, 15))

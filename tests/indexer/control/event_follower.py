@@ -9,7 +9,7 @@ from cluster.connection import connect
 from cluster.http.nodes import ReadingNode
 from mappings import RESOURCES, Resource
 from service.app import build_services
-from service.reso.event_ledger import EventLedger, EventLedgerReader
+from service.reso.entity_events import EventLedger, EventLedgerReader
 from service.settings import ServiceSettings
 from tests.indexer.conftest import Bench
 

@@ -1,7 +1,7 @@
 """The resources, the control index and the event readers in memory: everything that may happen between two steps.
 
 Appending (`indexer.control.publish_events`) and reading
-(`service.reso.event_ledger.EventLedgerReader`) are the product's own code. A call to Elasticsearch pauses
+(`service.reso.entity_events.EventLedgerReader`) are the product's own code. A call to Elasticsearch pauses
 before and after its effect; meanwhile others continue, and a process may be killed.
 """
 
@@ -22,7 +22,7 @@ from cluster.control_index import Mark, mark_id
 from indexer.control import publish_events
 from indexer.settings import IndexerContext, IndexerSettings
 from mappings import Resource
-from service.reso.event_ledger import EventLedger, EventLedgerReader
+from service.reso.entity_events import EventLedger, EventLedgerReader
 
 _META = ApiResponseMeta(409, "1.1", HttpHeaders(), 0.0, NodeConfig("http", "memory", 9200))
 

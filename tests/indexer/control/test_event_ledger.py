@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import cluster.control_index as publications
 from mappings import RESOURCES
-from service.reso.event_ledger import EventLedger
+from service.reso.entity_events import EventLedger
 from tests.indexer.control.event_machine import Follower, Live, World
 
 Change = tuple[str, str, int | None]
