@@ -15,6 +15,7 @@ import pytest
 from elasticsearch import AsyncElasticsearch
 
 from cluster.connection import ConnectionSettings, connect
+from cluster.http.nodes import ReadingNode
 from embedded import VERSION, EmbeddedCluster, NodeOptions
 from tests.image.podman import obstacle
 from tests.loops import pause_after_writelines
@@ -153,6 +154,13 @@ async def client(connection: ConnectionSettings) -> AsyncIterator[AsyncElasticse
     async with connect(connection, connections=4, timeout=30) as opened:
         yield opened
         await remove_indices(opened, connection.prefix)
+
+
+@pytest.fixture
+async def reader(connection: ConnectionSettings) -> AsyncIterator[AsyncElasticsearch]:
+    """The client of a service."""
+    async with connect(connection, connections=4, timeout=30, node_class=ReadingNode) as opened:
+        yield opened
 
 
 @asynccontextmanager

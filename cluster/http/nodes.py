@@ -9,7 +9,7 @@ request is sent once more over a new one.
 import asyncio
 import logging
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from random import random
 from typing import Any, cast
@@ -293,7 +293,7 @@ class ReadingNode(AiohttpHttpNode):
         self.health = NodeHealth(self.base_url, self._probe, self._close_idle)
         self._idle: list[NodeConnection] = []
         self._is_closed = False
-        self._last_headers = HttpHeaders()
+        self._last_headers: Mapping[str, str] = {}
         self._slots = asyncio.Semaphore(config.connections_per_node)
         host = f"[{self.host}]" if ":" in self.host else self.host
         self._fixed_headers = {**self.headers, "host": f"{host}:{self.port}"}
@@ -306,15 +306,24 @@ class ReadingNode(AiohttpHttpNode):
         headers: HttpHeaders | None = None,
         request_timeout: Any = DEFAULT,
     ) -> NodeApiResponse:
-        """Return the complete response; raise the transport's ConnectionTimeout or ConnectionError.
-
-        `request_timeout` is in seconds and includes waiting for a connection. A node that stops responding raises
-        ConnectionError, not ConnectionTimeout.
-        """
+        """Return the response as `request` does, in the form of the transport."""
         seconds = self.config.request_timeout if request_timeout is DEFAULT else request_timeout
-        self._last_headers = headers or HttpHeaders()
-        request = self._encoded(method, target, body or b"", self._last_headers)
         started = asyncio.get_running_loop().time()
+        head, content = await self.request(method, target, body or b"", headers or {}, seconds)
+        seconds = asyncio.get_running_loop().time() - started
+        meta = ApiResponseMeta(head.status, "1.1", HttpHeaders(head.headers), seconds, self.config)
+        return NodeApiResponse(meta, content)
+
+    async def request(
+        self, method: str, target: str, body: bytes, headers: Mapping[str, str], seconds: float | None
+    ) -> tuple[ResponseHead, bytes]:
+        """Return the head and the body of the complete response, a bytearray that belongs to the caller.
+
+        Raises the transport's ConnectionTimeout after `seconds`, which include waiting for a connection, and
+        ConnectionError for a node that stops responding.
+        """
+        self._last_headers = headers
+        request = self._encoded(method, target, body, headers)
         limit = asyncio.timeout(seconds)
         self.health.request_started(limit)
         try:
@@ -324,7 +333,12 @@ class ReadingNode(AiohttpHttpNode):
             raise self._failure(error, limit) from None
         finally:
             self.health.in_flight.discard(limit)
-        return self._response(parser, asyncio.get_running_loop().time() - started)
+        head = cast("ResponseHead", parser.head)
+        if head.status in _UNAVAILABLE_STATUSES:
+            self.health.request_failed()
+        else:
+            self.health.request_succeeded()
+        return head, cast("bytes", parser.body())
 
     def _failure(self, error: OSError | HttpProtocolError, limit: asyncio.Timeout) -> TransportError:
         if limit.expired():
@@ -337,7 +351,7 @@ class ReadingNode(AiohttpHttpNode):
             return TlsError(describe_tls_error(error, self._ssl_context, self.host) or str(error), errors=(error,))
         return ConnectionError(str(error) or type(error).__name__, errors=(error,))
 
-    def _encoded(self, method: str, target: str, body: bytes, headers: HttpHeaders) -> bytes:
+    def _encoded(self, method: str, target: str, body: bytes, headers: Mapping[str, str]) -> bytes:
         sent = {**self._fixed_headers, **headers, "content-length": str(len(body))}
         lines = "\r\n".join(map("%s: %s".__mod__, sent.items()))
         return f"{method} {self.path_prefix}{target} HTTP/1.1\r\n{lines}\r\n\r\n".encode("latin-1") + body
@@ -387,15 +401,6 @@ class ReadingNode(AiohttpHttpNode):
             await connection.request(self._encoded("HEAD", "/", b"", self._last_headers), is_head=True)
         finally:
             connection.close()
-
-    def _response(self, parser: ResponseParser, seconds: float) -> NodeApiResponse:
-        head = cast("ResponseHead", parser.head)
-        if head.status in _UNAVAILABLE_STATUSES:
-            self.health.request_failed()
-        else:
-            self.health.request_succeeded()
-        meta = ApiResponseMeta(head.status, "1.1", HttpHeaders(head.headers), seconds, self.config)
-        return NodeApiResponse(meta, parser.body())  # type: ignore[arg-type]  # a bytes-like body
 
     async def close(self) -> None:  # type: ignore[override]
         """Stop probing and close all connections, busy ones once they have responded."""

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, 
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 from urllib.parse import quote
 
 import orjson
@@ -24,7 +24,7 @@ from elastic_transport import (
     TransportError,
 )
 
-from cluster.http.nodes import NodeHealth, ReadingNode
+from cluster.http.nodes import LeastRequestsPool, NodeHealth, ReadingNode
 from service.errors import (
     ApiError,
     DataReplaced,
@@ -108,7 +108,8 @@ _ENGINE_MARGIN_SECONDS = 0.5
 _CLIENT_MARGIN_SECONDS = 1.0
 # A header of every response of Elasticsearch.
 _PRODUCT = "x-elastic-product"
-# Statuses that any other web server may send and that would be trusted: these responses must carry the header.
+# Statuses that any other web server may send and that would be trusted: these responses must carry the header, and
+# have the type that was asked for.
 _TRUSTED_STATUSES = {200, 404}
 # Statuses that the caller interprets; any other is a failure.
 _RETURNED_STATUSES = {200, 401, 403, 404}
@@ -126,11 +127,11 @@ class SearchEngine:
         settings: ServiceSettings,
         trace: StartSpan | None = None,
     ) -> None:
-        """Use the transport of `cluster.connection.connect`'s client, with headers for every request.
+        """Use the nodes of `cluster.connection.connect`'s client, with headers for every request, in lower case.
 
-        `trace` starts the span of each request.
+        The transport would repeat, parse and log requests. `trace` starts the span of each request.
         """
-        self._transport = transport
+        self._nodes = cast("LeastRequestsPool", transport.node_pool)
         self._headers = {**headers, **_JSON}
         milliseconds = max(1, round((settings.deadline_seconds - _ENGINE_MARGIN_SECONDS) * 1000))
         # Later than the request's deadline, so that only one timeout fires; it also bounds calls outside a request.
@@ -153,8 +154,7 @@ class SearchEngine:
     @property
     def nodes(self) -> tuple[NodeHealth, ...]:
         """The health of the nodes, as requests see it."""
-        nodes = self._transport.node_pool.all()
-        return tuple(node.health for node in nodes if isinstance(node, ReadingNode))
+        return tuple(node.health for node in self._nodes.all() if isinstance(node, ReadingNode))
 
     async def search(
         self, index: str, body: Mapping[str, object], since: Hashable = None, reach: Reach = EVERYTHING
@@ -261,19 +261,14 @@ class SearchEngine:
         span = None if self.attempts.start_span is None else self.attempts.start_span(method, target)
         began, status = time.perf_counter(), None
         try:
-            response = await self._transport.perform_request(
-                method, target, body=body, headers=self._headers, max_retries=0, request_timeout=seconds
-            )
-            status = response.meta.status
+            head, content = await self._nodes.get().request(method, target, body or b"", self._headers, seconds)
+            status = head.status
         except TransportError as error:
             raise _transport_failure(error) from error
         finally:
             self.attempts.add(status, time.perf_counter() - began, span)
-        content = response.body
-        if not isinstance(content, bytes | bytearray):
-            # A proxy in between responds in text or HTML, which the transport decodes; other types it parses.
-            content = str(content).encode(errors="replace")
-        if response.meta.headers.get(_PRODUCT) == "Elasticsearch":
+        is_json = head.headers.get("content-type", "").startswith("application/json")
+        if is_json and head.headers.get(_PRODUCT) == "Elasticsearch":
             self.last_response_at = time.monotonic()
         elif status in _TRUSTED_STATUSES:
             raise count_failure("unintelligible", NotElasticsearch())

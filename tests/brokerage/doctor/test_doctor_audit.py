@@ -12,9 +12,12 @@ from service.settings import ServiceSettings
 
 
 async def test_it_names_what_keeps_the_audit_from_being_written(
-    client: AsyncElasticsearch, connection: ConnectionSettings, monkeypatch: pytest.MonkeyPatch
+    client: AsyncElasticsearch,
+    reader: AsyncElasticsearch,
+    connection: ConnectionSettings,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    engine, alias = build_services(client, ServiceSettings(), connection).engine, connection.audit_index
+    engine, alias = build_services(reader, ServiceSettings(), connection).engine, connection.audit_index
 
     async def said(days: int) -> tuple[FindingState, str]:
         finding = await audit_finding(client, engine, connection, days)

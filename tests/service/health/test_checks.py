@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cluster.connection import ConnectionSettings, connect
+from cluster.http.nodes import ReadingNode
 from mappings import COMPANY, RESOURCES
 from service.app import build_services
 from service.errors import ApiError, NotElasticsearch
@@ -26,7 +27,7 @@ ALL_NAMES = "/" + ",".join([*(resource.alias for resource in RESOURCES), "api_ke
 async def found(stand_in: StandIn) -> list[Finding]:
     """Return what every check finds."""
     connection = ConnectionSettings(url=(stand_in.url,))
-    async with connect(connection, connections=4, timeout=10) as client:
+    async with connect(connection, connections=4, timeout=10, node_class=ReadingNode) as client:
         return await run_checks(build_services(client, ServiceSettings(), connection).engine, connection)
 
 
@@ -300,7 +301,7 @@ class Loading:
     async def get_json(self, target: str) -> tuple[int, Any]:
         """Answer like the stand-in, and end the build after the first question about teams alone."""
         connection = ConnectionSettings(url=(self._stand_in.url,))
-        async with connect(connection, connections=4, timeout=10) as client:
+        async with connect(connection, connections=4, timeout=10, node_class=ReadingNode) as client:
             answer = await build_services(client, ServiceSettings(), connection).engine.get_json(target)
         if target.startswith(("/teams?", "/control/_doc/mark-teams")):
             self._stand_in.indices["teams-v0001"] = self._loaded

@@ -137,13 +137,13 @@ async def test_a_damaged_key_that_is_repaired_works_again(open_api: Open, stand_
 
 
 async def test_keys_that_no_search_can_sort_are_read_too(
-    client: AsyncElasticsearch, connection: ConnectionSettings
+    client: AsyncElasticsearch, reader: AsyncElasticsearch, connection: ConnectionSettings
 ) -> None:
     store = KeyStore(client, connection.keys_index, connection.usage_index)
     texts = [await store.create(KeyGrant("x", all_companies=True)) for _ in range(2)]
     for key_id, document in (("no-key", {"name": "x"}), ("empty", {})):
         await client.index(index=connection.keys_index, id=key_id, document=document, refresh=True)
-    keys = build_services(client, ServiceSettings(), connection).keys
+    keys = build_services(reader, ServiceSettings(), connection).keys
     await keys.renew()
     assert keys.cached_keys().keys() == {"no-key", "empty", *(text.key_id for text in texts)}
     assert (keys.recall("empty"), keys.recall("no-key")) == (None, None)

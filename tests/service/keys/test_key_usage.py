@@ -150,10 +150,10 @@ async def test_it_is_written_in_the_background(api: TestClient[Any, Any], stand_
 
 
 async def test_on_a_real_engine_it_never_goes_backwards(
-    client: AsyncElasticsearch, connection: ConnectionSettings
+    client: AsyncElasticsearch, reader: AsyncElasticsearch, connection: ConnectionSettings
 ) -> None:
     store = KeyStore(client, connection.keys_index, connection.usage_index)
-    engine = build_services(client, ServiceSettings(), connection).engine
+    engine = build_services(reader, ServiceSettings(), connection).engine
     key_id = (await store.create(KeyGrant("x", all_companies=True))).key_id
     workers = [KeyUsage(engine, connection.usage_index) for _ in range(2)]
     for worker, at in ((0, NOON), (1, NOON - MINUTE), (1, NOON), (0, NOON + MINUTE)):
@@ -166,9 +166,12 @@ async def test_on_a_real_engine_it_never_goes_backwards(
 
 
 async def test_a_missing_index_is_not_made_by_the_service(
-    client: AsyncElasticsearch, connection: ConnectionSettings, caplog: pytest.LogCaptureFixture
+    client: AsyncElasticsearch,
+    reader: AsyncElasticsearch,
+    connection: ConnectionSettings,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    usage = KeyUsage(build_services(client, ServiceSettings(), connection).engine, connection.usage_index)
+    usage = KeyUsage(build_services(reader, ServiceSettings(), connection).engine, connection.usage_index)
     usage.record_use("a", NOON)
     await usage.flush()
     assert not await client.indices.exists(index=f"{connection.usage_index}*", allow_no_indices=False)

@@ -39,7 +39,7 @@ def test_unknown_companies_have_no_keys() -> None:
 
 
 async def test_the_directory_is_built_again_only_if_companies_have_changed(
-    client: AsyncElasticsearch, connection: ConnectionSettings
+    client: AsyncElasticsearch, reader: AsyncElasticsearch, connection: ConnectionSettings
 ) -> None:
     async def write(name: str, **members: object) -> None:
         document = {"id": name, "deleted": False, **members}
@@ -49,7 +49,7 @@ async def test_the_directory_is_built_again_only_if_companies_have_changed(
     await client.indices.create(index=connection.alias(COMPANY), mappings=mappings)
     await write("north", numeric_id="100")
     await write("acme", parent_company_id="100")
-    directory = build_services(client, ServiceSettings(fresh_seconds=0.0, stale_seconds=0.0), connection).directory
+    directory = build_services(reader, ServiceSettings(fresh_seconds=0.0, stale_seconds=0.0), connection).directory
     first = await directory.get()
     assert (first.keys, first.children) == (
         {"north": "north", "100": "north", "acme": "acme"},

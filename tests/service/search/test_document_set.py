@@ -18,13 +18,13 @@ MAPPINGS = {"dynamic": False, "properties": {"name": {"type": "keyword"}}}
 class Shelf:
     """An index of a real node, what the service knows of it, and what it searched for."""
 
-    def __init__(self, client: AsyncElasticsearch, connection: ConnectionSettings) -> None:
+    def __init__(self, client: AsyncElasticsearch, reader: AsyncElasticsearch, connection: ConnectionSettings) -> None:
         """Nothing is there yet."""
         self.client, self.index = client, f"{connection.prefix}shelf"
         self.sizes: list[int] = []
         self.decoded: list[str] = []
         self.deleted_between_pages = ""
-        engine = build_services(client, ServiceSettings(), connection).engine
+        engine = build_services(reader, ServiceSettings(), connection).engine
         search = engine.search_unshared
 
         async def counting(index: str, body: Mapping[str, Any]) -> bytes:
@@ -64,11 +64,16 @@ class Shelf:
 
 
 @pytest.fixture
-async def shelf(client: AsyncElasticsearch, connection: ConnectionSettings, monkeypatch: pytest.MonkeyPatch) -> Shelf:
+async def shelf(
+    client: AsyncElasticsearch,
+    reader: AsyncElasticsearch,
+    connection: ConnectionSettings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Shelf:
     """An index of five documents that are known, read in pages of four."""
     monkeypatch.setattr(document_set, "_PAGE_SIZE", 4)
     monkeypatch.setattr(document_set, "_REREAD", 2)
-    shelf = Shelf(client, connection)
+    shelf = Shelf(client, reader, connection)
     await shelf.create()
     await shelf.write(a=1, b=2, c=3, d=4, e=5)
     assert await shelf.read() == {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}
