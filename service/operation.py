@@ -66,8 +66,8 @@ class Operation:
         response: web.Response | None = None
         try:
             async with asyncio.timeout(services.settings.deadline_seconds + self.extra_seconds):  # 504
-                strangers = services.limits.admission.lanes[RequestKind.STRANGER]
-                key = await authenticate(request, services.keys, strangers, adapter, self.bearer)  # 401, 429
+                unknown_keys = services.limits.admission.lanes[RequestKind.UNKNOWN_KEY]
+                key = await authenticate(request, services.keys, unknown_keys, adapter, self.bearer)  # 401, 429
                 seen.key_id, seen.tier = key.key_id, key.tier if key.tier in services.limits.rates.tiers else NO_LABEL
                 request = await adapter.adapt(request, key, self.schema)  # 400, 404
                 if services.limits.unread.unsent_bytes:

@@ -58,8 +58,8 @@ _SEVERAL = "Send one API key, once in the header or once in the query. The same 
 # One text for all reasons in the key itself, so that an unknown key cannot be distinguished from an expired one.
 _REFUSED = "The API key is not valid."
 _NO_DIGEST = "0" * 64
-# Keys share slots by id, and that of a stranger is not believed yet.
-_STRANGER = ""
+# Keys share slots by id, and that of an unknown key is not believed yet.
+_NO_ID = ""
 
 
 class Bearer(StrEnum):
@@ -71,13 +71,13 @@ class Bearer(StrEnum):
 
 
 async def authenticate(
-    request: web.Request, keys: KeyRing, strangers: AdmissionLane, adapter: RequestAdapter, bearer: Bearer
+    request: web.Request, keys: KeyRing, unknown_keys: AdmissionLane, adapter: RequestAdapter, bearer: Bearer
 ) -> ApiKey:
     """Return the key of the request; raise Unauthorized. Where no bearer token is read, `adapter` may allow HTTP Basic.
 
     A key that is in memory takes no slot and needs no request to Elasticsearch. Any other, whether its id is unknown or
-    its secret wrong, holds a slot of `strangers` while the keys are read again: the two take the same time, and neither
-    delays a valid key.
+    its secret wrong, holds a slot of `unknown_keys` while the keys are read again: the two take the same time, and
+    neither delays a valid key.
     """
     tokens = None if bearer is Bearer.NEVER else bearer_tokens(request)
     reads_bearer = bearer is Bearer.ALWAYS or bool(tokens)
@@ -85,19 +85,19 @@ async def authenticate(
     basic = key_from_basic(request.headers) if not sent and adapter.reads_basic and not reads_bearer else None
     if not sent and basic is None:
         raise Unauthorized(_MISSING_BEARER if reads_bearer else _MISSING)
-    key = await _find_key(sent.pop() if basic is None else basic, keys, strangers)
+    key = await _find_key(sent.pop() if basic is None else basic, keys, unknown_keys)
     if basic is not None:
         adapter.require_basic(request, key)
     return key
 
 
-async def _find_key(sent: str, keys: KeyRing, strangers: AdmissionLane) -> ApiKey:
+async def _find_key(sent: str, keys: KeyRing, unknown_keys: AdmissionLane) -> ApiKey:
     text = parse_key(sent)
     if text is None:
         raise Unauthorized(_REFUSED)
     key = keys.recall(text.key_id)
     if not _is_secret_of(key, text):
-        async with strangers.slot(_STRANGER):
+        async with unknown_keys.slot(_NO_ID):
             await keys.renew()
         key = keys.recall(text.key_id)
         if not _is_secret_of(key, text):

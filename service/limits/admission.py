@@ -350,7 +350,7 @@ class AdmissionLane:
 
 
 # Requests with keys that are not in memory, for the fraction of a second in which the keys are read again.
-_STRANGERS = 32
+_UNKNOWN_KEYS = 32
 # Searches for more records than this take a slot of the lane for large pages: a thousand listings are 7 MB.
 LARGE_PAGE_RECORDS = 251
 
@@ -365,7 +365,9 @@ class RequestKind(StrEnum):
     LONG_POLL = "long-poll"
     SNAPSHOT = "snapshot"
     DOWNLOAD = "download"
-    STRANGER = "stranger"
+    UNKNOWN_KEY = "stranger"  # not in memory; as the metrics call it
+
+    __hash__ = str.__hash__  # that of an Enum runs in Python
 
 
 class AdmissionControl:
@@ -376,7 +378,7 @@ class AdmissionControl:
     and takes the slot of a page to read them, or one of the lane for long polls if it waits for changes: a change wakes
     thousands of them at once, which are served one after the other and not refused. A snapshot is a series of searches
     that takes minutes: few run at a time, and none is queued. A download is work of the kernel, for as long as a client
-    reads. Strangers, whose keys are not in memory, take no slot of the others.
+    reads. Requests with keys that are not in memory take no slot of the others.
     """
 
     def __init__(self, settings: ServiceSettings) -> None:
@@ -391,6 +393,6 @@ class AdmissionControl:
             AdmissionLane(RequestKind.LONG_POLL, -(-settings.concurrency // 2), polls, math.inf),
             AdmissionLane(RequestKind.SNAPSHOT, settings.snapshots, 0, patience, is_held_long=True),
             AdmissionLane(RequestKind.DOWNLOAD, settings.downloads, 0, patience, is_held_long=True),
-            AdmissionLane(RequestKind.STRANGER, _STRANGERS, 0, patience),
+            AdmissionLane(RequestKind.UNKNOWN_KEY, _UNKNOWN_KEYS, 0, patience),
         )
         self.lanes = {RequestKind(lane.kind): lane for lane in lanes}

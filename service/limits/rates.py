@@ -361,9 +361,9 @@ class RefusalPacer:
 
 
 def _is_paced(status: int, seen: RequestObservation) -> bool:
-    """Whether a status is a refusal. 503 is the service's own failure, unless an operation keeps strangers away."""
-    is_stranger = seen.timer is not None and not seen.key_id
-    return status in _FAULTS_OF_CLIENTS or (status == HTTPStatus.SERVICE_UNAVAILABLE and is_stranger)
+    """Whether a status is a refusal. 503 is the service's own failure, unless an operation keeps unknown keys away."""
+    has_no_key = seen.timer is not None and not seen.key_id
+    return status in _FAULTS_OF_CLIENTS or (status == HTTPStatus.SERVICE_UNAVAILABLE and has_no_key)
 
 
 REFUSAL_PACER = web.AppKey("refusal pacer", RefusalPacer)

@@ -79,6 +79,8 @@ class Layer(StrEnum):
     ENCODE = "encode"  # compression
     WRITE = "write"  # until the connection has accepted the last byte, as fast as the client reads
 
+    __hash__ = str.__hash__  # that of an Enum runs in Python, for each record of each request
+
 
 class Timer:
     """The seconds of one request by layer."""

@@ -41,7 +41,7 @@ async def test_strangers_take_no_place_from_a_known_key(open_api: Open, stand_in
     api = await open_api(concurrency=1, queue=0, show_concurrency=1, **SETTLED)
     held = HeldReply()
     stand_in.out(held, "api_keys")
-    strangers = lane(api, RequestKind.STRANGER)
+    strangers = lane(api, RequestKind.UNKNOWN_KEY)
     asking = [asyncio.create_task(status(api, generate_key().reveal())) for _ in range(STRANGERS)]
     await until(lambda: strangers.running + strangers.refused == STRANGERS)
     assert [await status(api, key, path) for path in ("/v1/companies", "/v1/companies/acme")] == [200, 200]
@@ -54,7 +54,7 @@ async def test_strangers_take_no_place_from_a_known_key(open_api: Open, stand_in
 async def test_many_invented_ids_share_a_search(open_api: Open, stand_in: StandIn) -> None:
     api = await open_api(**SETTLED)
     stand_in.keys_read.clear()
-    strangers = lane(api, RequestKind.STRANGER)
+    strangers = lane(api, RequestKind.UNKNOWN_KEY)
     asked = [status(api, generate_key().reveal()) for _ in range(strangers.slots)]
     assert await asyncio.gather(*asked) == [401] * strangers.slots
     assert len(stand_in.keys_read) < strangers.slots
@@ -66,7 +66,7 @@ async def test_a_stranger_that_leaves_cancels_no_other(open_api: Open, stand_in:
     api = await open_api(**SETTLED)
     held = HeldReply()
     stand_in.out(held, "api_keys")
-    strangers = lane(api, RequestKind.STRANGER)
+    strangers = lane(api, RequestKind.UNKNOWN_KEY)
     leaving, staying = (asyncio.create_task(status(api, generate_key().reveal())) for _ in range(2))
     await until(lambda: strangers.running == 2)
     leaving.cancel()
