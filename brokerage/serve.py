@@ -11,8 +11,7 @@ from brokerage.help import epilog
 from brokerage_feed.terminal import echo
 from cluster.connection import ConnectionSettings
 from cluster.settings import load_settings
-from service.capabilities import require_known_capabilities
-from service.settings import ServiceSettings
+from service.capabilities import load_service_settings
 from service.telemetry.logs import configure_logging
 from service.workers.supervisor import Supervisor, WorkerPoolConfig
 from service.workers.worker import bind_sockets, run_server
@@ -54,6 +53,5 @@ def _read_plan(host: str | None, port: int | None, workers: int | None) -> Worke
     changes = {name: value for name, value in options.items() if value is not None}
     connection = load_settings(ConnectionSettings, os.environ)
     connection.require_url()
-    settings = replace(load_settings(ServiceSettings, os.environ), **changes)  # type: ignore[arg-type]
-    require_known_capabilities(settings.without)
+    settings = replace(load_service_settings(os.environ), **changes)  # type: ignore[arg-type]
     return WorkerPoolConfig(settings, connection)

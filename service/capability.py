@@ -17,7 +17,7 @@ from service.http.problems import ErrorFormat
 from service.operation import Operation
 from service.resources.responses import RecordFormat
 from service.services import Services
-from service.settings import ServiceSettings
+from service.settings import CapabilitySettings, ServiceSettings
 from service.telemetry.observation import Tracing
 from service.telemetry.requests import RequestListener
 
@@ -49,6 +49,7 @@ class Capability:
     """
 
     name: str
+    settings: type[CapabilitySettings] | None = None
     operations: tuple[Operation, ...] = ()  # below the root of the API
     errors: ErrorFormat | None = None  # of the paths that do not fail with problem documents
     routes: Callable[[Surface], Mapping[tuple[str, str], Handler]] | None = None  # by method and path template

@@ -9,7 +9,8 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
+from typing import Any
 
 import orjson
 import rich_click as click
@@ -35,16 +36,19 @@ from brokerage.doctor.connection_checks import (
     user_findings,
 )
 from brokerage.help import epilog
-from brokerage.settings_types import SETTINGS_TYPES, unknown_variables
+from brokerage.settings_types import settings_types, unknown_variables
 from brokerage.tables import print_table
 from brokerage_feed.terminal import ExitCode, echo
 from cluster.connection import ConnectionSettings, connect
 from cluster.http.nodes import ReadingNode
-from cluster.settings import SettingError, load_settings
+from cluster.settings import SettingError, declared_settings, load_settings
 from indexer.settings import IndexerSettings
 from mappings import RESOURCES
 from service.app import build_services
+from service.audit.capability import AuditSettings
+from service.capabilities import load_service_settings
 from service.errors import ApiError, NotElasticsearch
+from service.exports.settings import ExportsSettings
 from service.health.checks import (
     KEYS_SUBJECT,
     Finding,
@@ -78,7 +82,7 @@ def doctor(*, as_json: bool) -> None:
     findings = settings_findings(os.environ)
     is_away = False
     if not any(finding.is_fatal for finding in findings):
-        of_others, is_away = asyncio.run(_check_all(load_settings(ServiceSettings, os.environ)))
+        of_others, is_away = asyncio.run(_check_all(load_service_settings(os.environ)))
         findings += of_others
     if as_json:
         echo(orjson.dumps([_as_json(finding) for finding in findings]))
@@ -95,7 +99,7 @@ def _as_json(finding: Finding) -> dict[str, str]:
 async def _check_all(settings: ServiceSettings) -> tuple[list[Finding], bool]:
     """Return the findings on Redis, published files and the cluster, and whether the cluster is unavailable."""
     of_cluster, is_away = await _check_cluster(load_settings(ConnectionSettings, os.environ), settings)
-    return [await redis_finding(settings), await exports_finding(settings), *of_cluster], is_away
+    return [await redis_finding(settings), await exports_finding(settings.of(ExportsSettings)), *of_cluster], is_away
 
 
 async def _check_cluster(connection: ConnectionSettings, settings: ServiceSettings) -> tuple[list[Finding], bool]:
@@ -113,7 +117,7 @@ async def _check_cluster(connection: ConnectionSettings, settings: ServiceSettin
         if all(found == {} for found in indices.by_name.values()):
             of_indices = [_no_indices(connection)]
         of_indices += block_findings(indices, connection)
-        of_indices.append(await audit_finding(client, engine, connection, settings.audit_days))
+        of_indices.append(await audit_finding(client, engine, connection, settings.of(AuditSettings).audit_days))
         of_cluster = [*await cluster_findings(engine), await tls_finding(connection), *of_user]
         of_keys = [await keys_finding(client, connection), *await _token_findings(engine, indices, connection)]
         live = [alias for alias, found in indices.by_name.items() if found]
@@ -160,13 +164,17 @@ _SHORTEST_DEADLINE_SECONDS = 1.0
 
 def settings_findings(environ: Mapping[str, str]) -> list[Finding]:
     """Check the environment. Unless a finding is fatal, the settings of connection and service can be loaded."""
-    problems = [*_unusable(environ)] or [*_conflicts(load_settings(ServiceSettings, environ))]
+    try:
+        kinds = settings_types(environ)
+    except SettingError as error:
+        return [_settings_finding(FindingState.WRONG, "invalid or missing value", str(error))]
+    problems = [*_unusable(environ, kinds)] or [*_conflicts(load_service_settings(environ))]
     problems += _unknown_variables(environ)
-    return problems or [Finding(subject=SETTINGS_SUBJECT, detail=f"{len(_given(environ))} set")]
+    return problems or [Finding(subject=SETTINGS_SUBJECT, detail=f"{len(_given(environ, kinds))} set")]
 
 
-def _unusable(environ: Mapping[str, str]) -> Iterator[Finding]:
-    for kind in SETTINGS_TYPES:
+def _unusable(environ: Mapping[str, str], kinds: Iterable[type[Any]]) -> Iterator[Finding]:
+    for kind in kinds:
         try:
             values: object = load_settings(kind, environ)
             if isinstance(values, ConnectionSettings):
@@ -175,12 +183,9 @@ def _unusable(environ: Mapping[str, str]) -> Iterator[Finding]:
             yield _settings_finding(FindingState.WRONG, "invalid or missing value", str(error))
 
 
-def _given(environ: Mapping[str, str]) -> list[str]:
-    return sorted(name for name in environ if name.startswith(_PREFIX) or name.removesuffix(_FILE) in _known())
-
-
-def _known() -> set[str]:
-    return {declared.metadata["variable"] for kind in SETTINGS_TYPES for declared in fields(kind)}
+def _given(environ: Mapping[str, str], kinds: Iterable[type[Any]]) -> list[str]:
+    known = {declared.metadata["variable"] for kind in kinds for declared in declared_settings(kind)}
+    return sorted(name for name in environ if name.startswith(_PREFIX) or name.removesuffix(_FILE) in known)
 
 
 def _unknown_variables(environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -18,6 +18,7 @@ from cluster.tls import TlsContext, describe_tls_error, is_loopback, tls_handsha
 from mappings import RESOURCES
 from mappings.indices import served_pattern
 from service.errors import EngineUnavailable
+from service.exports.settings import ExportsSettings
 from service.exports.stores import open_publications
 from service.health.checks import Finding, FindingState
 from service.settings import ServiceSettings
@@ -284,7 +285,7 @@ async def redis_finding(settings: ServiceSettings) -> Finding:
 _PUBLISHED_FILES = "published files"
 
 
-async def exports_finding(settings: ServiceSettings) -> Finding:
+async def exports_finding(settings: ExportsSettings) -> Finding:
     """Return whether BROKERAGE_EXPORTS can be read. A failure is a warning: consumers take snapshots."""
     publications = open_publications(settings)
     if publications is None:

@@ -97,7 +97,7 @@ def company_view(services: Services, directory: CompanyDirectory, company: str) 
         url=URL(),
         headers=CIMultiDict(),
         visibility=Visibility(),
-        slot=services.admission.lane(RequestKind.SNAPSHOT).slot(""),
+        slot=services.admission.lane(RequestKind.PAGE).slot(""),
     )
     return FeedView(call)
 
