@@ -12,6 +12,7 @@ from brokerage_feed.terminal import echo
 from cluster.connection import ConnectionSettings
 from cluster.settings import load_settings
 from service.capabilities import load_service_settings
+from service.redis.capability import RedisSettings
 from service.telemetry.logs import configure_logging
 from service.workers.supervisor import Supervisor, WorkerPoolConfig
 from service.workers.worker import bind_sockets, run_server
@@ -37,7 +38,7 @@ def serve(host: str | None, port: int | None, workers: int | None) -> None:
         listeners = bind_sockets(plan.settings)
         port = listeners[0].port
         host_text = f"[{plan.settings.host}]" if ":" in plan.settings.host else plan.settings.host
-        if len(listeners) > 1 and not plan.settings.redis_url:
+        if len(listeners) > 1 and not plan.settings.of(RedisSettings).redis_url:
             echo("each worker enforces rate limits by itself: set BROKERAGE_REDIS_URL to share them")
         echo(f"serving on http://{host_text}:{port}/v1 with {len(listeners)} worker(s); Ctrl-C stops")
         if len(listeners) == 1:

@@ -30,7 +30,7 @@ from service.keys.revocation_list import RevocationList
 from service.keys.ring import KeyRing, KeyUsage
 from service.limits.addresses import REFUSAL_PACER, AuthFailureLimiter, RefusalPacer
 from service.limits.admission import AdmissionControl
-from service.limits.rates import create_limiter
+from service.limits.rates import KeyLimiter
 from service.operation import Operation
 from service.resources import OPERATIONS
 from service.resources.responses import RecordFormats
@@ -146,8 +146,6 @@ async def _run_services(
             partial(_read_shared_state, services),
             {connection.alias(resource): mark for resource, mark in services.marks.items()},
         )
-        await services.limiter.open()
-        stack.push_async_callback(services.limiter.close)
         stack.push_async_callback(services.keys.usage.close)
         for capability in capabilities:
             if capability.open is not None:
@@ -204,7 +202,7 @@ def build_services(
         engine=engine,
         keys=KeyRing(engine, connection.keys_index, ages, usage, revocations),
         admission=AdmissionControl(settings),
-        limiter=create_limiter(settings, connection.prefix),
+        limiter=KeyLimiter(settings),
         auth_failures=AuthFailureLimiter(settings.failures_per_minute),
         sends=SendMonitor(SendLimits.of(settings)),
         directory=CachedValue(CompanyDirectoryReader(engine, connection.alias(COMPANY)).read, ages),

@@ -22,6 +22,7 @@ CAPABILITIES = {
     "site": "service.site.capability",
     "console": "service.console.capability",
     "traces": "service.telemetry.tracing",
+    "redis": "service.redis.capability",
 }
 
 

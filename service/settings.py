@@ -10,12 +10,6 @@ from service.http.cors import CORS_ORIGINS_SETTING, require_valid_origins
 from service.http.requests import ALLOWED_HOSTS_SETTING, IpNetwork, read_networks, require_host_names
 from service.keys.revocation_list import REVOCATION_LIST_SETTING, require_revocation_list
 from service.limits.rate_policy import read_tiers
-from service.limits.redis_url import (
-    REDIS_ALLOW_PLAIN_SETTING,
-    require_encrypted_password,
-    require_redis_client,
-    require_redis_url,
-)
 from service.telemetry.logs import LogFormat
 from service.telemetry.requests import AccessLogMode
 
@@ -172,17 +166,6 @@ class ServiceSettings:
         (),
         "Rate tiers of keys as name=rate or name=rate/burst, for example gold=3000/500,bronze=60.",
     )
-    redis_url: str = setting(
-        "BROKERAGE_REDIS_URL",
-        "",
-        "Redis in which all processes and hosts share the limits of keys. Without it each process has its own limits.",
-        secret=True,
-    )
-    redis_allow_plain: bool = setting(
-        REDIS_ALLOW_PLAIN_SETTING,
-        default=False,
-        note="Send the password of BROKERAGE_REDIS_URL to another host without TLS.",
-    )
     key_concurrency: int = setting(
         "BROKERAGE_KEY_CONCURRENCY",
         16,
@@ -228,10 +211,6 @@ class ServiceSettings:
         """Raise SettingError at the first invalid value."""
         read_tiers(self.tiers)
         read_networks(self.trusted_proxies)
-        require_redis_url(self.redis_url)
-        require_redis_client(self.redis_url)
-        if not self.redis_allow_plain:
-            require_encrypted_password(self.redis_url)
         require_host_names(self.metrics_allowed_hosts)
         require_revocation_list(self.revocation_list)
         require_valid_origins(self.cors_origins)

@@ -60,6 +60,7 @@ from service.health.checks import (
     read_marks,
 )
 from service.health.monitor import unreachable_finding
+from service.redis.capability import RedisSettings
 from service.search.engine import SearchEngine
 from service.settings import ServiceSettings
 
@@ -99,7 +100,11 @@ def _as_json(finding: Finding) -> dict[str, str]:
 async def _check_all(settings: ServiceSettings) -> tuple[list[Finding], bool]:
     """Return the findings on Redis, published files and the cluster, and whether the cluster is unavailable."""
     of_cluster, is_away = await _check_cluster(load_settings(ConnectionSettings, os.environ), settings)
-    return [await redis_finding(settings), await exports_finding(settings.of(ExportsSettings)), *of_cluster], is_away
+    return [
+        await redis_finding(settings.of(RedisSettings)),
+        await exports_finding(settings.of(ExportsSettings)),
+        *of_cluster,
+    ], is_away
 
 
 async def _check_cluster(connection: ConnectionSettings, settings: ServiceSettings) -> tuple[list[Finding], bool]:
@@ -213,7 +218,7 @@ def _conflicts(service: ServiceSettings) -> Iterator[Finding]:
             service.metrics_port == 0 and service.metrics_host != ServiceSettings.metrics_host
         ),
         "BROKERAGE_WORKERS is above 1 without BROKERAGE_REDIS_URL: a key gets its rate once per worker.": (
-            service.workers > 1 and not service.redis_url
+            service.workers > 1 and not service.of(RedisSettings).redis_url
         ),
     }
     for sentence, is_so in conflicts.items():

@@ -21,7 +21,7 @@ from service.errors import EngineUnavailable
 from service.exports.settings import ExportsSettings
 from service.exports.stores import open_publications
 from service.health.checks import Finding, FindingState
-from service.settings import ServiceSettings
+from service.redis.capability import RedisSettings
 
 TLS_SUBJECT = "tls"
 _HANDSHAKE_SECONDS = 5.0
@@ -259,12 +259,12 @@ REDIS = "redis"
 _ALONE = "Until then each process enforces the limits by itself, so a key gets its rate once per process."
 
 
-async def redis_finding(settings: ServiceSettings) -> Finding:
+async def redis_finding(settings: RedisSettings) -> Finding:
     """Count a request of a test key in Redis. A failure is only a warning: the service works without Redis."""
     if not settings.redis_url:
         return Finding(subject=REDIS, detail="not used: each process enforces the limits of keys by itself")
     # The Redis client is an optional dependency.
-    from service.limits.redis_buckets import RedisBuckets  # noqa: PLC0415
+    from service.redis.buckets import RedisBuckets  # noqa: PLC0415
 
     buckets = RedisBuckets(settings.redis_url, "doctor:")
     began = time.perf_counter()
