@@ -12,7 +12,7 @@ from brokerage_feed.terminal import echo
 from cluster.connection import ConnectionSettings
 from cluster.settings import load_settings
 from service.capabilities import load_service_settings
-from service.redis.capability import RedisSettings
+from service.settings import ServiceSettings
 from service.telemetry.logs import configure_logging
 from service.workers.supervisor import Supervisor, WorkerPoolConfig
 from service.workers.worker import bind_sockets, run_server
@@ -38,7 +38,7 @@ def serve(host: str | None, port: int | None, workers: int | None) -> None:
         listeners = bind_sockets(plan.settings)
         port = listeners[0].port
         host_text = f"[{plan.settings.host}]" if ":" in plan.settings.host else plan.settings.host
-        if len(listeners) > 1 and not plan.settings.of(RedisSettings).redis_url:
+        if len(listeners) > 1 and _counts_alone(plan.settings):
             echo("each worker enforces rate limits by itself: set BROKERAGE_REDIS_URL to share them")
         echo(f"serving on http://{host_text}:{port}/v1 with {len(listeners)} worker(s); Ctrl-C stops")
         if len(listeners) == 1:
@@ -46,6 +46,15 @@ def serve(host: str | None, port: int | None, workers: int | None) -> None:
             return
         configure_logging(plan.settings.log_format)
         sys.exit(Supervisor(lambda: _read_plan(host, port, workers), listeners).run())
+
+
+def _counts_alone(settings: ServiceSettings) -> bool:
+    """Whether workers could share the limits of keys, but do not."""
+    # Not at the top: a worker imports nothing of what is left out.
+    from service.redis.capability import RedisSettings  # noqa: PLC0415
+
+    redis = settings.find(RedisSettings)
+    return redis is not None and not redis.redis_url
 
 
 def _read_plan(host: str | None, port: int | None, workers: int | None) -> WorkerPoolConfig:

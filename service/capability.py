@@ -4,7 +4,7 @@ Each is one folder or module that knows the core; the core does not know it, and
 provided to `Services` by `open` and found there by its type. `service.capabilities` names them all.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -12,6 +12,7 @@ from typing import NamedTuple
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from service.health.checks import Finding
 from service.http.adapter import RequestAdapter
 from service.http.problems import ErrorFormat
 from service.operation import Operation
@@ -41,6 +42,14 @@ class Surface:
     paths: tuple[str, ...]  # of the operations that have problem documents, from the root of the host
 
 
+class Check(NamedTuple):
+    """What `brokerage doctor` checks: the subject of its finding; None where there is nothing to say."""
+
+    subject: str
+    run: Callable[[Services], Awaitable[Finding | None]]
+    needs_elasticsearch: bool = True
+
+
 @dataclass(frozen=True)
 class Capability:
     """What a capability adds to the core; everything is optional.
@@ -58,6 +67,7 @@ class Capability:
     formats: tuple[RecordFormat, ...] = ()
     listens: Callable[[Services], RequestListener] | None = None  # to the end of every request
     open: Callable[[Services], AbstractAsyncContextManager[None]] | None = None
+    checks: tuple[Check, ...] = ()
     tracing: Callable[[Mapping[str, str]], Tracing | None] | None = None  # from the environment
     # Adds to the application on the port of metrics, the second, what it shows of the service, the first.
     operators: Callable[[web.Application, web.Application], None] | None = None

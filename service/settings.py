@@ -200,7 +200,11 @@ class ServiceSettings:
 
     def of(self, kind: type[Kind]) -> Kind:
         """Return the settings of a capability; the default ones if none were given."""
-        return next((found for found in self.of_capabilities if isinstance(found, kind)), None) or kind()
+        return self.find(kind) or kind()
+
+    def find(self, kind: type[Kind]) -> Kind | None:
+        """Return the settings of a capability; None if none were given, as for one that is left out."""
+        return next((found for found in self.of_capabilities if isinstance(found, kind)), None)
 
     @cached_property
     def proxies(self) -> tuple[IpNetwork, ...]:

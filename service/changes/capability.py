@@ -11,6 +11,7 @@ from service.changes.changes import CHANGES_OPERATIONS, ChangesPages
 from service.changes.digest import DIGEST_OPERATIONS
 from service.changes.sharing import ChangeNotifier
 from service.changes.snapshot import SNAPSHOT_OPERATIONS
+from service.feed.token_check import token_check
 from service.limits.admission import AdmissionControl, AdmissionLane, RequestKind
 from service.services import Services
 from service.settings import CapabilitySettings, ServiceSettings
@@ -65,6 +66,7 @@ CAPABILITY = Capability(
     settings=ChangesSettings,
     operations=(*CHANGES_OPERATIONS, *SNAPSHOT_OPERATIONS, *DIGEST_OPERATIONS),
     open=_open,
+    checks=(token_check("changes and snapshots"),),
     schemas="service.changes.schemas",
     pages=("changes", "copy"),
 )

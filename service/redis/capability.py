@@ -3,6 +3,7 @@
 The Redis client is an optional dependency and slow to import, so `service.redis.buckets` is imported where it is used.
 """
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -11,7 +12,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from cluster.settings import SettingError, setting
 from cluster.tls import is_loopback
-from service.capability import Capability
+from service.capability import Capability, Check
+from service.health.checks import Finding, warning
 from service.limits.rates import KeyLimiter
 from service.services import Services
 from service.settings import CapabilitySettings
@@ -96,4 +98,36 @@ def _open(services: Services) -> AbstractAsyncContextManager[None]:
     return shared_limits(services.limiter, services.settings.of(RedisSettings), services.connection.prefix)
 
 
-CAPABILITY = Capability("redis", settings=RedisSettings, open=_open)
+_SUBJECT = "redis"
+_ALONE = "Until then each process enforces the limits by itself, so a key gets its rate once per process."
+
+
+async def check_redis(services: Services) -> Finding:
+    """Count a request of a test key in Redis. A failure is only a warning: the service works without Redis."""
+    settings = services.settings.of(RedisSettings)
+    if not settings.redis_url:
+        return Finding(subject=_SUBJECT, detail="not used: each process enforces the limits of keys by itself")
+    from service.redis.buckets import RedisBuckets  # noqa: PLC0415 - as above
+
+    buckets = RedisBuckets(settings.redis_url, "doctor:")
+    began = time.perf_counter()
+    error = await buckets.failure()
+    milliseconds = (time.perf_counter() - began) * 1000
+    await buckets.close()
+    if error is None:
+        return Finding(subject=_SUBJECT, detail=f"works; connected and responded in {milliseconds:.1f} ms")
+    return warning(
+        _SUBJECT,
+        "does not work",
+        # Only the class: the text of some errors repeats the command.
+        f"{type(error).__name__}. {_ALONE}",
+        "Is BROKERAGE_REDIS_URL right, is Redis up, and may its user run EVAL, TIME, GET, SET and DEL?",
+    )
+
+
+CAPABILITY = Capability(
+    "redis",
+    settings=RedisSettings,
+    open=_open,
+    checks=(Check(_SUBJECT, check_redis, needs_elasticsearch=False),),
+)

@@ -10,10 +10,11 @@ import orjson
 import pytest
 from yarl import URL
 
-from brokerage.doctor.connection_checks import exports_finding
 from brokerage_feed.published_files import FileUpdater
 from cluster.settings import SettingError
+from service.app import build_services
 from service.audit.reads import WrittenAudit
+from service.exports.capability import check_files
 from service.exports.object_store import Patience
 from service.exports.settings import ExportsSettings
 from service.health.checks import FindingState
@@ -24,6 +25,7 @@ from tests.exports.test_serving import Answer
 from tests.feed.feed_client import ConsumerCopy, listing
 from tests.network.cuts import in_chunk
 from tests.network.link import Cut
+from tests.service_settings import with_settings
 
 __all__ = ["store_endpoint", "stored"]
 
@@ -143,7 +145,9 @@ async def test_doctor_says_whether_files_can_be_read(stored: Stored, tmp_path: P
     """In a store and in a folder."""
 
     async def found(exports: str = PLACE) -> tuple[FindingState, str]:
-        finding = await exports_finding(ExportsSettings(exports=exports))
+        settings = with_settings(stored.settings, exports=exports)
+        bench = stored.feed.bench
+        finding = await check_files(build_services(bench.client, settings, bench.connection))
         return finding.state, finding.detail
 
     assert await found() == (FindingState.OK, f"{PLACE} can be read")
