@@ -4,7 +4,8 @@ Each is one folder or module that knows the core; the core does not know it, and
 provided to `Services` by `open` and found there by its type. `service.capabilities` names them all.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -30,6 +31,18 @@ class CatalogEntry(NamedTuple):
     description: str
     media_type: str
     page: str
+
+
+# A part of a text that stays with any of the capabilities that it names; parts may contain others.
+_PART = re.compile(r"<!-- with ([a-z ]+) -->((?:(?!<!-- with ).)*?)<!-- end -->", re.DOTALL)
+
+
+def text_with(installed: Collection[str], text: str) -> str:
+    """Return a text without the parts about what is not installed, and without the marks of the others."""
+    count = 1
+    while count:
+        text, count = _PART.subn(lambda part: "" if {*installed}.isdisjoint(part[1].split()) else part[2], text)
+    return text
 
 
 @dataclass(frozen=True)

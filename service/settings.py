@@ -133,23 +133,22 @@ class ServiceSettings:
     contact: str = setting(
         CONTACT_SETTING,
         "",
-        "Mail address or https URL for partners, and for reports of vulnerabilities: in `/docs`, the OpenAPI document "
-        "and `/.well-known/security.txt`, which is absent without it.",
+        "Mail address or https URL for partners, and for reports of vulnerabilities, in all that describes the API.",
     )
     metrics_port: int = setting(
         "BROKERAGE_METRICS_PORT",
         0,
-        "Port of `/metrics` and `/console`, for operators; each further worker uses the next port. 0: none.",
+        "Port of `/metrics` and the pages for operators; each further worker uses the next port. 0: none.",
     )
     metrics_host: str = setting(
         "BROKERAGE_METRICS_HOST",
         "127.0.0.1",
-        "Address on which `/metrics` and `/console` listen; 0.0.0.0 if Prometheus runs on another host.",
+        "Address on which that port listens; 0.0.0.0 if Prometheus runs on another host.",
     )
     metrics_allowed_hosts: tuple[str, ...] = setting(
         ALLOWED_HOSTS_SETTING,
         (),
-        "Names by which operators and Prometheus reach `/metrics` and `/console`, besides IP addresses and localhost.",
+        "Names by which operators and Prometheus reach that port, besides IP addresses and localhost.",
     )
     log_format: LogFormat = setting(  # noqa: RUF009 - it declares the field
         "BROKERAGE_LOG_FORMAT",
