@@ -22,13 +22,13 @@ from cluster.connection import ConnectionSettings
 from cluster.settings import load_settings
 from mappings import LISTING, RESOURCES, SOLD_LISTING, Resource
 from mappings.shards import LEFT_QUERY
+from service.audit.capability import AuditSettings
 from service.audit.reads import LIVE
 from service.audit.store import AuditCoverage, AuditStore, CurrentRecord, Holder, NoAudit, find_holders
 from service.feed.streaming import iso_timestamp
 from service.keys.api_key import ApiKey, DamagedKey
 from service.keys.store import KeyStore
 from service.search.query import spellings
-from service.settings import ServiceSettings
 
 _COLUMNS = (
     Column("Key id"),
@@ -150,7 +150,7 @@ def create() -> None:
 def prune(*, as_json: bool) -> None:
     """Delete what is older than BROKERAGE_AUDIT_DAYS. Run it once a day: each run begins the index of a day."""
     with exit_on_error():
-        days = load_settings(ServiceSettings, os.environ).audit_days
+        days = load_settings(AuditSettings, os.environ).audit_days
     if not days:
         fail("BROKERAGE_AUDIT_DAYS is 0 here: set it to the days that are kept, as for the service.", ExitCode.USAGE)
     deleted = _run(lambda client, connection: AuditStore(client, connection.audit_index).prune(days))

@@ -36,6 +36,7 @@ from mappings import AGENT, LISTING, RESOURCES
 from mappings.indices import parse_generation, schema_fingerprint
 from mappings.listing import ON_MARKET_STATUSES
 from sample import write_source
+from service.capabilities import load_service_settings
 from service.keys.api_key import parse_key
 from service.keys.store import KeyGrant, KeyStore
 from service.search.query import at_or_after, term, terms, window_start
@@ -156,7 +157,7 @@ def demo(port: int, listings: int) -> None:
     signal.signal(signal.SIGTERM, _exit_on_sigterm)
     started = time.monotonic()
     with exit_on_error():
-        loaded = load_settings(ServiceSettings, os.environ)
+        loaded = load_service_settings(os.environ)
         settings = replace(loaded, port=port, workers=1, drain_seconds=0.0)
         _require_free_port(settings.host, port, "Choose another --port.")
         settings = replace(settings, metrics_port=settings.metrics_port or _console_port(settings))

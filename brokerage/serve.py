@@ -11,7 +11,7 @@ from brokerage.help import epilog
 from brokerage_feed.terminal import echo
 from cluster.connection import ConnectionSettings
 from cluster.settings import load_settings
-from service.capabilities import require_known_capabilities
+from service.capabilities import load_service_settings
 from service.settings import ServiceSettings
 from service.telemetry.logs import configure_logging
 from service.workers.supervisor import Supervisor, WorkerPoolConfig
@@ -38,7 +38,7 @@ def serve(host: str | None, port: int | None, workers: int | None) -> None:
         listeners = bind_sockets(plan.settings)
         port = listeners[0].port
         host_text = f"[{plan.settings.host}]" if ":" in plan.settings.host else plan.settings.host
-        if len(listeners) > 1 and not plan.settings.redis_url:
+        if len(listeners) > 1 and _counts_alone(plan.settings):
             echo("each worker enforces rate limits by itself: set BROKERAGE_REDIS_URL to share them")
         echo(f"serving on http://{host_text}:{port}/v1 with {len(listeners)} worker(s); Ctrl-C stops")
         if len(listeners) == 1:
@@ -48,12 +48,20 @@ def serve(host: str | None, port: int | None, workers: int | None) -> None:
         sys.exit(Supervisor(lambda: _read_plan(host, port, workers), listeners).run())
 
 
+def _counts_alone(settings: ServiceSettings) -> bool:
+    """Whether workers could share the limits of keys, but do not."""
+    # Not at the top: a worker imports nothing of what is left out.
+    from service.redis.capability import RedisSettings  # noqa: PLC0415
+
+    redis = settings.find(RedisSettings)
+    return redis is not None and not redis.redis_url
+
+
 def _read_plan(host: str | None, port: int | None, workers: int | None) -> WorkerPoolConfig:
     """Return the configuration of the workers. Raise SettingError for the first invalid value."""
     options = {"host": host, "port": port, "workers": workers}
     changes = {name: value for name, value in options.items() if value is not None}
     connection = load_settings(ConnectionSettings, os.environ)
     connection.require_url()
-    settings = replace(load_settings(ServiceSettings, os.environ), **changes)  # type: ignore[arg-type]
-    require_known_capabilities(settings.without)
+    settings = replace(load_service_settings(os.environ), **changes)  # type: ignore[arg-type]
     return WorkerPoolConfig(settings, connection)

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from brokerage.command_runs import exit_on_error
 from brokerage.help import epilog
-from brokerage.settings_types import SETTINGS_TYPES, reject_unknown_settings
+from brokerage.settings_types import reject_unknown_settings, settings_types
 from brokerage.tables import print_table
 from brokerage_feed.terminal import echo
 from cluster.settings import describe_settings
@@ -32,7 +32,7 @@ def settings(*, as_json: bool) -> None:
         if as_json:
             described = [
                 {"group": _group_name(kind), **asdict(setting)}
-                for kind in SETTINGS_TYPES
+                for kind in settings_types(os.environ)
                 for setting in describe_settings(kind, os.environ)
             ]
             echo(orjson.dumps(described))
@@ -52,7 +52,7 @@ def _table() -> Table:
     table.add_column("Variable", no_wrap=True)
     for column in ("Value", "From", "Meaning"):
         table.add_column(column, overflow="fold")
-    for kind in SETTINGS_TYPES:
+    for kind in settings_types(os.environ):
         table.add_row(Text(_group_name(kind), style="bold"), "", "", (getdoc(kind) or "").partition("\n")[0])
         for setting in describe_settings(kind, os.environ):
             table.add_row(setting.variable, Text(setting.value), setting.origin, setting.note)

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, make_dataclass
+from typing import Any
 
 from brokerage_feed.pull_settings import PULL_SETTINGS
 from cluster.connection import ConnectionSettings
-from cluster.settings import SettingError, setting, unknown_settings
+from cluster.settings import SettingError, declared_settings, setting, unknown_settings
 from embedded.artifacts import REPOSITORY_SETTING
 from embedded.node_options import DEFAULT_HEAP_MB, HEAP_SETTING
 from indexer.reso.settings import ResoSettings
@@ -35,16 +36,45 @@ class NodeSettings:
     repository: str = setting(REPOSITORY_SETTING, "", "Maven repository to download the embedded node from.")
 
 
-SETTINGS_TYPES = (ConnectionSettings, ServiceSettings, IndexerSettings, ResoSettings, NodeSettings, PullSettings)
+# All but those of the service's capabilities.
+_CORE_TYPES = (ConnectionSettings, ServiceSettings, IndexerSettings, ResoSettings, NodeSettings, PullSettings)
+
+
+def settings_types(environ: Mapping[str, str]) -> tuple[type[Any], ...]:
+    """Return the classes of all settings, without those of capabilities that are left out; raise SettingError."""
+    # Their modules take a quarter of a second to import, which commands without their settings do not need.
+    from service.capabilities import capability_settings  # noqa: PLC0415
+
+    connection, service, *others = _CORE_TYPES
+    return (connection, service, *capability_settings(environ).values(), *others)
 
 
 def unknown_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the unknown variables with the prefix of settings, each with a hint."""
-    unknown = unknown_settings(environ, SETTINGS_TYPES)
+    """Return the variables with the prefix of settings that are none, each with a hint; raise SettingError."""
+    if not unknown_settings(environ, _CORE_TYPES):
+        return {}
+    unknown = unknown_settings(environ, settings_types(environ))
+    owners = _left_out(environ) if unknown else {}
+    return {name: _hint(near, owners.get(name.removesuffix("_FILE"))) for name, near in unknown.items()}
+
+
+def _left_out(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the capabilities that are left out, by the variables that only they read."""
+    from service.capabilities import capability_settings  # noqa: PLC0415 - as above
+
+    everything, installed = capability_settings({}), capability_settings(environ)
     return {
-        name: f"Did you mean {near}?" if near else "`brokerage settings` lists all of them."
-        for name, near in unknown.items()
+        declared.metadata["variable"]: name
+        for name, kind in everything.items()
+        for declared in declared_settings(kind)
+        if name not in installed
     }
+
+
+def _hint(near: str | None, left_out: str | None) -> str:
+    if left_out:
+        return f"It belongs to {left_out}, which BROKERAGE_WITHOUT leaves out: remove one of them."
+    return f"Did you mean {near}?" if near else "`brokerage settings` lists all of them."
 
 
 def reject_unknown_settings(environ: Mapping[str, str]) -> None:

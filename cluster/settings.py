@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
@@ -32,18 +32,24 @@ def setting(variable: str, default: object, note: str, *, secret: bool = False) 
     return field(default=default, repr=not secret, metadata={"variable": variable, "note": note, "secret": secret})
 
 
+def declared_settings(kind: type[Any]) -> list[Field[Any]]:
+    """Return the fields of `kind` that are read from the environment."""
+    return [declared for declared in fields(kind) if "variable" in declared.metadata]
+
+
 def load_settings(kind: type[Settings], environ: Mapping[str, str]) -> Settings:
     """Build settings of `kind` from the environment; raise SettingError for the first invalid value."""
     types = get_type_hints(kind)
     values = {}
-    for declared in fields(kind):  # type: ignore[arg-type]
-        text = _text(declared.metadata["variable"], environ)
+    for declared in declared_settings(kind):
+        text = setting_text(declared.metadata["variable"], environ)
         if text is not None:
             values[declared.name] = _convert(declared.metadata["variable"], text, types[declared.name])
     return kind(**values)
 
 
-def _text(variable: str, environ: Mapping[str, str]) -> str | None:
+def setting_text(variable: str, environ: Mapping[str, str]) -> str | None:
+    """Return the text of a variable, or of the file that it names; None if neither is set. Raises SettingError."""
     if variable in environ:
         return environ[variable]
     path = environ.get(f"{variable}_FILE")
@@ -69,7 +75,9 @@ def _convert(variable: str, text: str, kind: Any) -> object:
 def unknown_settings(environ: Mapping[str, str], kinds: Iterable[type[Any]]) -> dict[str, str | None]:
     """Return variables with the prefix of settings that none of these kinds declares, each with the closest setting."""
     # Compared without the prefix, which would make any two names similar.
-    known = {declared.metadata["variable"].removeprefix(_PREFIX) for kind in kinds for declared in fields(kind)}
+    known = {
+        declared.metadata["variable"].removeprefix(_PREFIX) for kind in kinds for declared in declared_settings(kind)
+    }
     found: dict[str, str | None] = {}
     for name in sorted(environ):
         short = name.removeprefix(_PREFIX).removesuffix("_FILE")
@@ -99,7 +107,7 @@ class DescribedSetting:
 def describe_settings(kind: type[Any], environ: Mapping[str, str]) -> Iterator[DescribedSetting]:
     """Yield every setting of `kind` with its value, origin and description. Secrets are masked."""
     values = load_settings(kind, environ)
-    for declared in fields(kind):
+    for declared in declared_settings(kind):
         variable = declared.metadata["variable"]
         value = getattr(values, declared.name)
         origin = "environment" if variable in environ else "file" if f"{variable}_FILE" in environ else "default"

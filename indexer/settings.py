@@ -114,7 +114,7 @@ class IndexerSettings:
     publishes_after_swap: bool = setting(
         "BROKERAGE_PUBLISH_AFTER_SWAP",
         default=False,
-        note="Run `index publish` to BROKERAGE_EXPORTS once a rebuild is live.",
+        note="Run `index publish` once a rebuild is live.",
     )
     green_seconds: int = setting(
         "BROKERAGE_GREEN_SECONDS", 60, "Seconds to wait for a new generation's replica before going live without it."

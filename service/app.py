@@ -27,7 +27,7 @@ from service.http.send_monitor import SEND_MONITOR, SendLimits, SendMonitor
 from service.keys.revocation_list import RevocationList
 from service.keys.ring import KeyRing, KeyUsage
 from service.limits.admission import AdmissionControl
-from service.limits.rates import REFUSAL_PACER, AuthFailureLimiter, RefusalPacer, create_limiter
+from service.limits.rates import REFUSAL_PACER, AuthFailureLimiter, KeyLimiter, RefusalPacer
 from service.operation import Operation
 from service.resources import OPERATIONS
 from service.resources.responses import RecordFormats
@@ -140,8 +140,6 @@ async def _run_services(
             partial(_read_shared_state, services),
             {index.alias: index.mark for index in services.indices.values()},
         )
-        await services.limits.rates.open()
-        stack.push_async_callback(services.limits.rates.close)
         stack.push_async_callback(services.keys.usage.close)
         for capability in capabilities:
             if capability.open is not None:
@@ -196,7 +194,7 @@ def build_services(
         keys=KeyRing(engine, connection.keys_index, ages, usage, revocations),
         limits=Limits(
             AdmissionControl(settings),
-            create_limiter(settings, connection.prefix),
+            KeyLimiter(settings),
             AuthFailureLimiter(settings.failures_per_minute),
             SendMonitor(SendLimits.of(settings)),
         ),

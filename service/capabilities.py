@@ -1,10 +1,12 @@
 """The capabilities of the service. This is the only module that names them; removing a line removes one."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 
-from cluster.settings import SettingError
+from cluster.settings import SettingError, load_settings, setting_text
 from service.capability import Capability
+from service.settings import CapabilitySettings, ServiceSettings
 
 WITHOUT_SETTING = "BROKERAGE_WITHOUT"
 
@@ -20,6 +22,7 @@ CAPABILITIES = {
     "site": "service.site.capability",
     "console": "service.console.capability",
     "traces": "service.telemetry.tracing",
+    "redis": "service.redis.capability",
 }
 
 
@@ -35,3 +38,16 @@ def require_known_capabilities(names: Sequence[str]) -> frozenset[str]:
     if unknown := sorted(named - CAPABILITIES.keys()):
         raise SettingError(f"{WITHOUT_SETTING}: {unknown[0]!r} is none of: {', '.join(CAPABILITIES)}.")
     return named
+
+
+def capability_settings(environ: Mapping[str, str]) -> dict[str, type[CapabilitySettings]]:
+    """Return the settings that the environment leaves in, by the names of their capabilities; raise SettingError."""
+    found = installed_capabilities([setting_text(WITHOUT_SETTING, environ) or ""])
+    return {capability.name: capability.settings for capability in found if capability.settings is not None}
+
+
+def load_service_settings(environ: Mapping[str, str]) -> ServiceSettings:
+    """Return the settings of the service and of what is installed; raise SettingError."""
+    core = load_settings(ServiceSettings, environ)
+    kinds = capability_settings(environ).values()
+    return replace(core, of_capabilities=tuple(load_settings(kind, environ) for kind in kinds))

@@ -4,7 +4,8 @@ Each is one folder or module that knows the core; the core does not know it, and
 provided to `Services` by `open` and found there by its type. `service.capabilities` names them all.
 """
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,12 +14,13 @@ from typing import NamedTuple
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from service.health.checks import Finding
 from service.http.problems import ErrorFormat
 from service.http.requests import RequestAdapter
 from service.operation import Operation
 from service.resources.responses import RecordFormat
 from service.services import Services
-from service.settings import ServiceSettings
+from service.settings import CapabilitySettings, ServiceSettings
 from service.telemetry.logs import RequestListener
 from service.telemetry.observation import Tracing
 
@@ -30,6 +32,18 @@ class CatalogEntry(NamedTuple):
     description: str
     media_type: str
     page: str
+
+
+# A part of a text that stays with any of the capabilities that it names; parts may contain others.
+_PART = re.compile(r"<!-- with ([a-z ]+) -->((?:(?!<!-- with ).)*?)<!-- end -->", re.DOTALL)
+
+
+def text_with(installed: Collection[str], text: str) -> str:
+    """Return a text without the parts about what is not installed, and without the marks of the others."""
+    count = 1
+    while count:
+        text, count = _PART.subn(lambda part: "" if {*installed}.isdisjoint(part[1].split()) else part[2], text)
+    return text
 
 
 @dataclass(frozen=True)
@@ -47,6 +61,14 @@ class Surface:
         return next((each.adapter(self) for each in self.capabilities if each.adapter), RequestAdapter())
 
 
+class Check(NamedTuple):
+    """What `brokerage doctor` checks: the subject of its finding; None where there is nothing to say."""
+
+    subject: str
+    run: Callable[[Services], Awaitable[Finding | None]]
+    needs_elasticsearch: bool = True
+
+
 @dataclass(frozen=True)
 class Capability:
     """What a capability adds to the core; everything is optional.
@@ -55,6 +77,7 @@ class Capability:
     """
 
     name: str
+    settings: type[CapabilitySettings] | None = None
     operations: tuple[Operation, ...] = ()  # below the root of the API
     errors: ErrorFormat | None = None  # of the paths that do not fail with problem documents
     routes: Callable[[Surface], Mapping[tuple[str, str], Handler]] | None = None  # by method and path template
@@ -63,6 +86,7 @@ class Capability:
     formats: tuple[RecordFormat, ...] = ()
     listens: Callable[[Services], RequestListener] | None = None  # to the end of every request
     open: Callable[[Services], AbstractAsyncContextManager[None]] | None = None
+    checks: tuple[Check, ...] = ()
     tracing: Callable[[Mapping[str, str]], Tracing | None] | None = None  # from the environment
     # Adds to the application on the port of metrics, the second, what it shows of the service, the first.
     operators: Callable[[web.Application, web.Application], None] | None = None

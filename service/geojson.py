@@ -110,4 +110,4 @@ class GeoJson:
         return feature(variant, record)
 
 
-CAPABILITY = Capability("geojson", formats=(GeoJson(),), pages=("geojson",))
+CAPABILITY = Capability("geojson", formats=(GeoJson(),), pages=("geojson", "map"))

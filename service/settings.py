@@ -2,32 +2,27 @@
 
 import re
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
+from typing import TypeVar
 
 from cluster.settings import SettingError, setting
 from service.http.requests import ALLOWED_HOSTS_SETTING, IpNetwork, read_networks, require_host_names
 from service.http.responses import CORS_ORIGINS_SETTING, require_valid_origins
 from service.keys.revocation_list import REVOCATION_LIST_SETTING, require_revocation_list
 from service.limits.rate_policy import read_tiers
-from service.limits.redis_url import (
-    REDIS_ALLOW_PLAIN_SETTING,
-    require_encrypted_password,
-    require_redis_client,
-    require_redis_url,
-)
-from service.object_store import EXPORTS_SETTING, URL_SECONDS_SETTING, require_store
 from service.telemetry.logs import AccessLogMode, LogFormat
 
 
-class ParquetNames(StrEnum):
-    """How columns are named, or that there are no such files."""
+class CapabilitySettings:
+    """Settings that one capability reads: the base of a frozen dataclass of `setting`s."""
 
-    UNDERSCORED = "underscored"  # list_price
-    CONTRACT = "contract"  # ListPrice
-    NONE = "none"
+    @property
+    def open_files(self) -> int:
+        """The files and connections that they allow in each worker, besides those of other requests."""
+        return 0
 
 
+Kind = TypeVar("Kind", bound=CapabilitySettings)
 CONTACT_SETTING = "BROKERAGE_CONTACT"
 
 _MAIL = re.compile(r"[^\s@<>\"']+@[^\s@<>\"']+\.[^\s@<>\"']+")
@@ -49,7 +44,10 @@ def contact_uri(contact: str) -> str:
 
 @dataclass(frozen=True)
 class ServiceSettings:
-    """The settings of a service process: addresses, limits, timeouts and cache ages."""
+    """The settings of a service process: addresses, limits, timeouts and cache ages.
+
+    Those of a capability are in a class of its own; `of` finds them.
+    """
 
     host: str = setting("BROKERAGE_HOST", "127.0.0.1", "Address to listen on.")
     port: int = setting("BROKERAGE_PORT", 8080, "Port to listen on.")
@@ -70,13 +68,6 @@ class ServiceSettings:
         64,
         "Requests for single records that each worker handles at a time, in addition to those for pages.",
     )
-    waiting: int = setting(
-        "BROKERAGE_WAITING",
-        5000,
-        "Requests for changes that each worker handles at a time; most of them wait for a change. Further ones are "
-        "refused. Each needs an open file.",
-    )
-    snapshots: int = setting("BROKERAGE_SNAPSHOTS", 4, "Snapshots that each worker streams at a time.")
     stall_seconds: float = setting(
         "BROKERAGE_STALL_SECONDS",
         60.0,
@@ -141,23 +132,22 @@ class ServiceSettings:
     contact: str = setting(
         CONTACT_SETTING,
         "",
-        "Mail address or https URL for partners, and for reports of vulnerabilities: in `/docs`, the OpenAPI document "
-        "and `/.well-known/security.txt`, which is absent without it.",
+        "Mail address or https URL for partners, and for reports of vulnerabilities, in all that describes the API.",
     )
     metrics_port: int = setting(
         "BROKERAGE_METRICS_PORT",
         0,
-        "Port of `/metrics` and `/console`, for operators; each further worker uses the next port. 0: none.",
+        "Port of `/metrics` and the pages for operators; each further worker uses the next port. 0: none.",
     )
     metrics_host: str = setting(
         "BROKERAGE_METRICS_HOST",
         "127.0.0.1",
-        "Address on which `/metrics` and `/console` listen; 0.0.0.0 if Prometheus runs on another host.",
+        "Address on which that port listens; 0.0.0.0 if Prometheus runs on another host.",
     )
     metrics_allowed_hosts: tuple[str, ...] = setting(
         ALLOWED_HOSTS_SETTING,
         (),
-        "Names by which operators and Prometheus reach `/metrics` and `/console`, besides IP addresses and localhost.",
+        "Names by which operators and Prometheus reach that port, besides IP addresses and localhost.",
     )
     log_format: LogFormat = setting(  # noqa: RUF009 - it declares the field
         "BROKERAGE_LOG_FORMAT",
@@ -173,17 +163,6 @@ class ServiceSettings:
         "BROKERAGE_TIERS",
         (),
         "Rate tiers of keys as name=rate or name=rate/burst, for example gold=3000/500,bronze=60.",
-    )
-    redis_url: str = setting(
-        "BROKERAGE_REDIS_URL",
-        "",
-        "Redis in which all processes and hosts share the limits of keys. Without it each process has its own limits.",
-        secret=True,
-    )
-    redis_allow_plain: bool = setting(
-        REDIS_ALLOW_PLAIN_SETTING,
-        default=False,
-        note="Send the password of BROKERAGE_REDIS_URL to another host without TLS.",
     )
     key_concurrency: int = setting(
         "BROKERAGE_KEY_CONCURRENCY",
@@ -206,32 +185,6 @@ class ServiceSettings:
         "Refusals (400, 401, 429 and the like) per minute that each worker sends to a key, or to an address without a "
         "valid key; further ones wait for their turn, at most eight seconds. 0: no limit.",
     )
-    audit_days: int = setting(
-        "BROKERAGE_AUDIT_DAYS",
-        0,
-        "Days for which `brokerage audit` can name the keys that were sent a record. 0: nothing is recorded.",
-    )
-    exports: str = setting(
-        EXPORTS_SETTING,
-        "",
-        "Folder to which `brokerage index publish` writes files of whole companies, and from which they are served; or "
-        "s3://bucket/prefix, gs://bucket/prefix or az://container/prefix, with brokerage-server[object-store].",
-    )
-    exports_url_seconds: int = setting(
-        URL_SECONDS_SETTING,
-        300,
-        "Seconds after a redirect to an object store within which the download must begin.",
-    )
-    exports_kept: int = setting(
-        "BROKERAGE_EXPORTS_KEPT", 2, "Publications of each company and resource that stay, the latest one included."
-    )
-    exports_parquet: ParquetNames = setting(  # noqa: RUF009 - it declares the field
-        "BROKERAGE_EXPORTS_PARQUET",
-        ParquetNames.UNDERSCORED,
-        "Parquet next to the JSON of published files, with names of columns as list_price (underscored), as ListPrice "
-        "(contract), or none. Needs brokerage-server[parquet]; without it there is none.",
-    )
-    downloads: int = setting("BROKERAGE_DOWNLOADS", 256, "Published files that each worker sends at a time.")
     without: tuple[str, ...] = setting(
         "BROKERAGE_WITHOUT",
         (),
@@ -240,6 +193,16 @@ class ServiceSettings:
     trusted_proxies: tuple[str, ...] = setting(
         "BROKERAGE_TRUSTED_PROXIES", (), "Networks of proxies whose X-Forwarded-For is trusted, as CIDR."
     )
+
+    of_capabilities: tuple[CapabilitySettings, ...] = ()
+
+    def of(self, kind: type[Kind]) -> Kind:
+        """Return the settings of a capability; the default ones if none were given."""
+        return self.find(kind) or kind()
+
+    def find(self, kind: type[Kind]) -> Kind | None:
+        """Return the settings of a capability; None if none were given, as for one that is left out."""
+        return next((found for found in self.of_capabilities if isinstance(found, kind)), None)
 
     @cached_property
     def proxies(self) -> tuple[IpNetwork, ...]:
@@ -250,12 +213,7 @@ class ServiceSettings:
         """Raise SettingError at the first invalid value."""
         read_tiers(self.tiers)
         read_networks(self.trusted_proxies)
-        require_redis_url(self.redis_url)
-        require_redis_client(self.redis_url)
-        if not self.redis_allow_plain:
-            require_encrypted_password(self.redis_url)
         require_host_names(self.metrics_allowed_hosts)
         require_revocation_list(self.revocation_list)
         require_valid_origins(self.cors_origins)
         require_contact(self.contact)
-        require_store(self.exports, self.exports_url_seconds)

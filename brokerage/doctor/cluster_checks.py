@@ -9,16 +9,14 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from http import HTTPStatus
 from typing import Any
 
 from elastic_transport import TransportError
 from elasticsearch import ApiError, AsyncElasticsearch, AuthorizationException
 from rich.filesize import decimal
 
-from brokerage.doctor.connection_checks import WRITE_PRIVILEGES, warning
 from cluster.connection import ConnectionSettings
-from cluster.control_index import TOKEN_KEYS_ID, Mark
+from cluster.control_index import Mark
 from cluster.index_state import (
     FLOOD_BLOCK_SETTING,
     SHARD_COLUMNS,
@@ -52,13 +50,12 @@ from service.health.checks import (
     get_within_timeout,
     missing_privilege,
     run_check,
+    warning,
 )
 from service.keys.api_key import ApiKey, DamagedKey
 from service.keys.store import KeyStore
-from service.search.engine import SearchEngine
-from service.token import read_token_sealer
 
-CLOCKS, DISKS, REPLICAS, TOKENS = "clocks", "disks", "replicas", "tokens"
+CLOCKS, DISKS, REPLICAS = "clocks", "disks", "replicas"
 _STATS = "/_nodes/stats/fs?timeout=1s&filter_path=nodes.*.name,nodes.*.timestamp,nodes.*.roles,nodes.*.fs.total"
 _WATERMARKS = "/_cluster/settings?include_defaults=true&flat_settings=true&filter_path=*.cluster*routing*disk*"
 # Key expiry and the default of `updated_since` use the service's clock, timestamps of changes the indexer's.
@@ -88,25 +85,6 @@ async def _read_and_check(subject: str, needed: str, check: Callable[[], Awaitab
     except (ApiError, TransportError) as error:
         problem = "could not be read"
         return Finding(subject=subject, state=FindingState.UNKNOWN, problem=problem, detail=str(error.message))
-
-
-async def token_finding(engine: SearchEngine, connection: ConnectionSettings) -> Finding:
-    """Check the keys that seal tokens of changes, snapshots and events. Requires `read` on `control`."""
-
-    async def check() -> Finding:
-        sealer = await read_token_sealer(engine, connection.control_index)
-        return Finding(subject=TOKENS, detail="can be issued") if sealer else _no_token_keys(connection)
-
-    return await run_check(TOKENS, check)
-
-
-def _no_token_keys(connection: ConnectionSettings) -> Finding:
-    return warning(
-        TOKENS,
-        "changes and snapshots are refused: the keys of tokens are missing",
-        f"{connection.control_index} has no document {TOKEN_KEYS_ID}.",
-        "The next `brokerage index update` or `brokerage index reindex SOURCE` creates it.",
-    )
 
 
 async def node_findings(engine: StatusReader, indices: IndexInventory) -> list[Finding]:
@@ -432,51 +410,3 @@ def _dated_examples(hits: Any) -> str:
 
 def _minute(microseconds: int) -> str:
     return (_EPOCH + dt.timedelta(microseconds=microseconds)).strftime("%Y-%m-%d %H:%M UTC")
-
-
-AUDIT_SUBJECT = "audit"
-_AUDIT_ROLE = "Give the service's user also the role `brokerage_service_audit` of docs/elasticsearch-rights.md."
-_DAY_MILLISECONDS = 86_400_000
-# An index holds the rows of a day, and pruning runs once a day.
-_SLACK_DAYS = 3
-
-
-async def audit_finding(
-    client: AsyncElasticsearch, engine: StatusReader, connection: ConnectionSettings, days: int
-) -> Finding:
-    """Return whether the audit can be written and is pruned; `days` are those that are kept, 0 if it is off."""
-    alias = connection.audit_index
-    if not days:
-        return Finding(subject=AUDIT_SUBJECT, detail="off (BROKERAGE_AUDIT_DAYS)")
-    if not await _may_write_audit(client, alias):
-        return warning(AUDIT_SUBJECT, "the service may not write it", f"Missing: `index` on {alias}.", _AUDIT_ROLE)
-    status, indices = await get_within_timeout(engine, f"/{alias}?flat_settings=true")
-    if status == HTTPStatus.NOT_FOUND:
-        return warning(AUDIT_SUBJECT, "it has no index", f"There is no alias {alias}.", "Run `brokerage audit create`.")
-    if status != HTTPStatus.OK:
-        state = FindingState.UNKNOWN
-        return Finding(subject=AUDIT_SUBJECT, state=state, problem="could not be checked", remedy=_AUDIT_ROLE)
-    return _audit_indices(indices, days)
-
-
-async def _may_write_audit(client: AsyncElasticsearch, alias: str) -> bool:
-    """Return whether the user has the privilege; also without security, where all have it."""
-    asked = [{"names": [alias], "privileges": [*WRITE_PRIVILEGES]}]
-    try:
-        rights = await client.security.has_privileges(index=asked)
-    except (ApiError, TransportError):
-        return True
-    return bool(rights["has_all_requested"])
-
-
-def _audit_indices(indices: Mapping[str, Any], days: int) -> Finding:
-    for name, facts in indices.items():
-        settings = facts["settings"]
-        if block := next((each for each in WRITE_BLOCKS if settings.get(each) == "true"), None):
-            return warning(AUDIT_SUBJECT, "its index refuses writes", f"{block} of {name} is true.", "Free disk space.")
-        created = int(settings.get("index.creation_date") or 0)
-        age = (time.time() * 1000 - created) / _DAY_MILLISECONDS
-        if created and age > days + _SLACK_DAYS:
-            kept = f"{name} is {age:.0f} days old, and BROKERAGE_AUDIT_DAYS is {days}."
-            return warning(AUDIT_SUBJECT, "it is not pruned", kept, "Run `brokerage audit prune` once a day.")
-    return Finding(subject=AUDIT_SUBJECT, detail=f"{len(indices)} indices, {days} days are kept")

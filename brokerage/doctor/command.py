@@ -8,55 +8,54 @@ import asyncio
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, fields, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
 
 import orjson
 import rich_click as click
+from elasticsearch import AsyncElasticsearch
 from rich.table import Table
 from rich.text import Text
 
 from brokerage.doctor.cluster_checks import (
-    audit_finding,
     block_findings,
     identifier_finding,
     keys_finding,
     node_findings,
     shard_findings,
     time_findings,
-    token_finding,
 )
 from brokerage.doctor.connection_checks import (
     USER,
-    exports_finding,
-    redis_finding,
     speaks_tls,
     tls_finding,
     user_findings,
 )
 from brokerage.help import epilog
-from brokerage.settings_types import SETTINGS_TYPES, unknown_variables
+from brokerage.settings_types import settings_types, unknown_variables
 from brokerage.tables import print_table
 from brokerage_feed.terminal import ExitCode, echo
 from cluster.connection import ConnectionSettings, connect
 from cluster.http.nodes import ReadingNode
-from cluster.settings import SettingError, load_settings
+from cluster.settings import SettingError, declared_settings, load_settings
 from indexer.settings import IndexerSettings
 from mappings import RESOURCES
 from service.app import build_services
+from service.capabilities import installed_capabilities, load_service_settings
+from service.capability import Check
 from service.errors import ApiError, NotElasticsearch
 from service.health.checks import (
+    CLUSTER_SUBJECTS,
     KEYS_SUBJECT,
     Finding,
     FindingState,
     IndexInventory,
-    cluster_findings,
-    index_findings,
-    read_inventory,
-    read_marks,
+    run_checks,
 )
 from service.health.monitor import unreachable_finding
-from service.search.engine import SearchEngine
+from service.redis.capability import RedisSettings
+from service.services import Services
 from service.settings import ServiceSettings
 
 _TIMEOUT_SECONDS = 5.0
@@ -78,7 +77,7 @@ def doctor(*, as_json: bool) -> None:
     findings = settings_findings(os.environ)
     is_away = False
     if not any(finding.is_fatal for finding in findings):
-        of_others, is_away = asyncio.run(_check_all(load_settings(ServiceSettings, os.environ)))
+        of_others, is_away = asyncio.run(_check_all(load_service_settings(os.environ)))
         findings += of_others
     if as_json:
         echo(orjson.dumps([_as_json(finding) for finding in findings]))
@@ -93,45 +92,61 @@ def _as_json(finding: Finding) -> dict[str, str]:
 
 
 async def _check_all(settings: ServiceSettings) -> tuple[list[Finding], bool]:
-    """Return the findings on Redis, published files and the cluster, and whether the cluster is unavailable."""
-    of_cluster, is_away = await _check_cluster(load_settings(ConnectionSettings, os.environ), settings)
-    return [await redis_finding(settings), await exports_finding(settings), *of_cluster], is_away
-
-
-async def _check_cluster(connection: ConnectionSettings, settings: ServiceSettings) -> tuple[list[Finding], bool]:
+    """Return all findings but those on settings, and whether the cluster is unavailable."""
+    connection = load_settings(ConnectionSettings, os.environ)
     async with connect(connection, connections=4, timeout=_TIMEOUT_SECONDS, node_class=ReadingNode) as client:
-        of_user = await user_findings(client, connection)
-        if any(finding.is_fatal and finding.subject == USER for finding in of_user):
-            return [await tls_finding(connection), *of_user], False
-        engine = build_services(client, settings, connection).engine
-        try:
-            marks = await read_marks(engine, connection)
-            indices = replace(await read_inventory(engine, connection), marks=marks)
-        except ApiError as failure:
-            return [await _unreachable(failure, connection)], not isinstance(failure, NotElasticsearch)
-        of_indices = [finding for finding in index_findings(indices, connection) if finding.subject != KEYS_SUBJECT]
-        if all(found == {} for found in indices.by_name.values()):
-            of_indices = [_no_indices(connection)]
-        of_indices += block_findings(indices, connection)
-        of_indices.append(await audit_finding(client, engine, connection, settings.audit_days))
-        of_cluster = [*await cluster_findings(engine), await tls_finding(connection), *of_user]
-        of_keys = [await keys_finding(client, connection), *await _token_findings(engine, indices, connection)]
-        live = [alias for alias, found in indices.by_name.items() if found]
-        of_records = [
-            *await time_findings(client, connection, marks, live),
-            await identifier_finding(client, connection),
-        ]
-        loaded = [alias for alias in map(connection.alias, RESOURCES) if indices.by_name[alias]]
-        of_shards = await shard_findings(engine, loaded, load_settings(IndexerSettings, os.environ).shard_gigabytes)
-        of_nodes = [*await node_findings(engine, indices), *of_shards]
-        return [*of_cluster, *of_indices, *of_keys, *of_nodes, *of_records], False
+        services = build_services(client, settings, connection)
+        checks = [check for capability in installed_capabilities(settings.without) for check in capability.checks]
+        found = await _run(services, (check for check in checks if not check.needs_elasticsearch))
+        of_cluster, is_away = await _check_cluster(
+            client, services, [check for check in checks if check.needs_elasticsearch]
+        )
+    return [*found, *of_cluster], is_away
 
 
-async def _token_findings(
-    engine: SearchEngine, indices: IndexInventory, connection: ConnectionSettings
-) -> list[Finding]:
-    """Return the finding on the keys of tokens, none without the index that has them: that is a finding of its own."""
-    return [await token_finding(engine, connection)] if indices.by_name[connection.control_index] else []
+async def _run(services: Services, checks: Iterable[Check]) -> list[Finding]:
+    """Return what checks have found, one for each subject: capabilities that need the same have the same check."""
+    by_subject: dict[str, Check] = {}
+    for check in checks:
+        by_subject.setdefault(check.subject, check)
+    found = [await check.run(services) for check in by_subject.values()]
+    return [finding for finding in found if finding is not None]
+
+
+async def _check_cluster(
+    client: AsyncElasticsearch, services: Services, checks: Sequence[Check]
+) -> tuple[list[Finding], bool]:
+    """Return the findings on the cluster, first those that the service itself makes, and whether it is unavailable."""
+    engine, connection = services.engine, services.connection
+    of_user = await user_findings(client, connection)
+    if any(finding.is_fatal and finding.subject == USER for finding in of_user):
+        return [await tls_finding(connection), *of_user], False
+    inventories = list[IndexInventory]()
+    try:
+        of_service = await run_checks(engine, connection, on_inventory=inventories.append)
+    except ApiError as failure:
+        return [await _unreachable(failure, connection)], not isinstance(failure, NotElasticsearch)
+    (indices,) = inventories
+    # Whether there are keys is found below.
+    of_indices = [finding for finding in of_service if finding.subject not in {*CLUSTER_SUBJECTS, KEYS_SUBJECT}]
+    if all(found == {} for found in indices.by_name.values()):
+        of_indices = [_no_indices(connection)]
+    live = [alias for alias, found in indices.by_name.items() if found]
+    loaded = [alias for alias in map(connection.alias, RESOURCES) if indices.by_name[alias]]
+    gigabytes = load_settings(IndexerSettings, os.environ).shard_gigabytes
+    return [
+        *(finding for finding in of_service if finding.subject in CLUSTER_SUBJECTS),
+        await tls_finding(connection),
+        *of_user,
+        *of_indices,
+        *block_findings(indices, connection),
+        *await _run(services, checks),
+        await keys_finding(client, connection),
+        *await node_findings(engine, indices),
+        *await shard_findings(engine, loaded, gigabytes),
+        *await time_findings(client, connection, indices.marks, live),
+        await identifier_finding(client, connection),
+    ], False
 
 
 async def _unreachable(failure: ApiError, connection: ConnectionSettings) -> Finding:
@@ -160,13 +175,17 @@ _SHORTEST_DEADLINE_SECONDS = 1.0
 
 def settings_findings(environ: Mapping[str, str]) -> list[Finding]:
     """Check the environment. Unless a finding is fatal, the settings of connection and service can be loaded."""
-    problems = [*_unusable(environ)] or [*_conflicts(load_settings(ServiceSettings, environ))]
+    try:
+        kinds = settings_types(environ)
+    except SettingError as error:
+        return [_settings_finding(FindingState.WRONG, "invalid or missing value", str(error))]
+    problems = [*_unusable(environ, kinds)] or [*_conflicts(load_service_settings(environ))]
     problems += _unknown_variables(environ)
-    return problems or [Finding(subject=SETTINGS_SUBJECT, detail=f"{len(_given(environ))} set")]
+    return problems or [Finding(subject=SETTINGS_SUBJECT, detail=f"{len(_given(environ, kinds))} set")]
 
 
-def _unusable(environ: Mapping[str, str]) -> Iterator[Finding]:
-    for kind in SETTINGS_TYPES:
+def _unusable(environ: Mapping[str, str], kinds: Iterable[type[Any]]) -> Iterator[Finding]:
+    for kind in kinds:
         try:
             values: object = load_settings(kind, environ)
             if isinstance(values, ConnectionSettings):
@@ -175,12 +194,9 @@ def _unusable(environ: Mapping[str, str]) -> Iterator[Finding]:
             yield _settings_finding(FindingState.WRONG, "invalid or missing value", str(error))
 
 
-def _given(environ: Mapping[str, str]) -> list[str]:
-    return sorted(name for name in environ if name.startswith(_PREFIX) or name.removesuffix(_FILE) in _known())
-
-
-def _known() -> set[str]:
-    return {declared.metadata["variable"] for kind in SETTINGS_TYPES for declared in fields(kind)}
+def _given(environ: Mapping[str, str], kinds: Iterable[type[Any]]) -> list[str]:
+    known = {declared.metadata["variable"] for kind in kinds for declared in declared_settings(kind)}
+    return sorted(name for name in environ if name.startswith(_PREFIX) or name.removesuffix(_FILE) in known)
 
 
 def _unknown_variables(environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -190,6 +206,7 @@ def _unknown_variables(environ: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _conflicts(service: ServiceSettings) -> Iterator[Finding]:
+    redis = service.find(RedisSettings)
     last_metrics = service.metrics_port + service.workers - 1
     conflicts = {
         "BROKERAGE_DEADLINE_SECONDS is below 1: no search can finish in time.": (
@@ -204,11 +221,11 @@ def _conflicts(service: ServiceSettings) -> Iterator[Finding]:
         "BROKERAGE_PORT is one of the metrics ports, which start at BROKERAGE_METRICS_PORT, one per worker.": (
             service.metrics_port != 0 and service.metrics_port <= service.port <= last_metrics
         ),
-        "BROKERAGE_METRICS_HOST is set without BROKERAGE_METRICS_PORT: there are neither metrics nor a console.": (
+        "BROKERAGE_METRICS_HOST is set without BROKERAGE_METRICS_PORT: nothing listens there.": (
             service.metrics_port == 0 and service.metrics_host != ServiceSettings.metrics_host
         ),
         "BROKERAGE_WORKERS is above 1 without BROKERAGE_REDIS_URL: a key gets its rate once per worker.": (
-            service.workers > 1 and not service.redis_url
+            service.workers > 1 and redis is not None and not redis.redis_url
         ),
     }
     for sentence, is_so in conflicts.items():

@@ -1,7 +1,4 @@
-"""What the service connects to, as `brokerage doctor` checks it: TLS, its user, Redis, published files.
-
-Redis shares the rate limits of keys between processes (decision 11).
-"""
+"""What the service connects to, as `brokerage doctor` checks it: TLS and its user."""
 
 import asyncio
 import ssl
@@ -17,21 +14,13 @@ from cluster.connection import ConnectionSettings
 from cluster.tls import TlsContext, describe_tls_error, is_loopback, tls_handshake
 from mappings import RESOURCES
 from mappings.indices import served_pattern
-from service.errors import EngineUnavailable
-from service.exports.stores import open_publications
-from service.health.checks import Finding, FindingState
-from service.settings import ServiceSettings
+from service.health.checks import Finding, FindingState, warning
 
 TLS_SUBJECT = "tls"
 _HANDSHAKE_SECONDS = 5.0
 _DAY_SECONDS = 86_400
 # Certificates that expire sooner are reported, while there is time to renew them.
 _EXPIRY_WARNING_DAYS = 21
-
-
-def warning(subject: str, problem: str, detail: str = "", remedy: str = "") -> Finding:
-    """Return a finding that needs attention, although the service can serve."""
-    return Finding(subject=subject, state=FindingState.WARNING, problem=problem, detail=detail, remedy=remedy)
 
 
 def _is_loopback_only(connection: ConnectionSettings) -> bool:
@@ -252,57 +241,3 @@ def _excessive_privileges(response: Mapping[str, Any]) -> Iterator[Finding]:
     )
     if changeable:
         yield warning(PRIVILEGES, "it can write indices that it only reads", f"{', '.join(changeable)}.", remedy)
-
-
-REDIS = "redis"
-_ALONE = "Until then each process enforces the limits by itself, so a key gets its rate once per process."
-
-
-async def redis_finding(settings: ServiceSettings) -> Finding:
-    """Count a request of a test key in Redis. A failure is only a warning: the service works without Redis."""
-    if not settings.redis_url:
-        return Finding(subject=REDIS, detail="not used: each process enforces the limits of keys by itself")
-    # The Redis client is an optional dependency.
-    from service.limits.redis_buckets import RedisBuckets  # noqa: PLC0415
-
-    buckets = RedisBuckets(settings.redis_url, "doctor:")
-    began = time.perf_counter()
-    error = await buckets.failure()
-    milliseconds = (time.perf_counter() - began) * 1000
-    await buckets.close()
-    if error is None:
-        return Finding(subject=REDIS, detail=f"works; connected and responded in {milliseconds:.1f} ms")
-    return warning(
-        REDIS,
-        "does not work",
-        # Only the class: the text of some errors repeats the command.
-        f"{type(error).__name__}. {_ALONE}",
-        "Is BROKERAGE_REDIS_URL right, is Redis up, and may its user run EVAL, TIME, GET, SET and DEL?",
-    )
-
-
-_PUBLISHED_FILES = "published files"
-
-
-async def exports_finding(settings: ServiceSettings) -> Finding:
-    """Return whether BROKERAGE_EXPORTS can be read. A failure is a warning: consumers take snapshots."""
-    publications = open_publications(settings)
-    if publications is None:
-        return Finding(subject=_PUBLISHED_FILES, detail="off (BROKERAGE_EXPORTS)")
-    try:
-        await publications.storage.check()
-    except OSError as error:
-        return _unreadable_files(f"{settings.exports}: {error.strerror or error}.")
-    except EngineUnavailable as error:
-        return _unreadable_files(error.reason)
-    return Finding(subject=_PUBLISHED_FILES, detail=f"{settings.exports} can be read")
-
-
-def _unreadable_files(detail: str) -> Finding:
-    return warning(
-        _PUBLISHED_FILES,
-        "cannot be read",
-        detail,
-        "Is BROKERAGE_EXPORTS right, may the service's user read it, and has `brokerage index publish` run? See "
-        "docs/operating.md, Published files.",
-    )

@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -19,13 +20,14 @@ from brokerage_feed.terminal import ExitCode, cancel_on_signal, echo, exit_on_si
 from cluster.connection import ConnectionSettings
 from cluster.settings import load_settings
 from indexer import IndexerSettings
+from service.exports.object_store import QUICK, is_store_url, open_store
 from service.exports.publications import Manifest
-from service.object_store import QUICK, is_store_url, open_store
+from service.exports.settings import ExportsSettings, ParquetNames
 from service.publishing.files import open_target
 from service.publishing.publisher import PublishProgress
 from service.publishing.publisher import publish as publish_files
 from service.publishing.target import OpenTables, PublishError, PublishLocked, PublishUnavailable
-from service.settings import ParquetNames, ServiceSettings
+from service.settings import ServiceSettings
 
 _INTERVAL_SECONDS = 5.0
 _WITHOUT_PARQUET = (
@@ -122,13 +124,14 @@ def run_publication(target: str | None, companies: tuple[str, ...], *, as_json: 
     """Publish companies, by default all, to a target, by default the configured one; on failure, exit with its code."""
     display = _Display(as_json=as_json)
     with exit_on_error(), _exit_on_publish_error(), exit_on_signal(_STOPPED):
-        settings = load_settings(ServiceSettings, os.environ)
+        files = load_settings(ExportsSettings, os.environ)
+        settings = replace(load_settings(ServiceSettings, os.environ), of_capabilities=(files,))
         connection = load_settings(ConnectionSettings, os.environ)
-        place = target or _require_place(settings)
+        place = target or _require_place(files)
         display.finish(asyncio.run(_run(connection, settings, place, companies, display)))
 
 
-def _require_place(settings: ServiceSettings) -> str:
+def _require_place(settings: ExportsSettings) -> str:
     """Return the configured folder or object store; raise UsageError if there is none."""
     if not settings.exports:
         raise click.UsageError("Specify TARGET or set BROKERAGE_EXPORTS: there is nothing to publish to.")
@@ -139,7 +142,7 @@ def publishes_after_swap() -> bool:
     """Whether a rebuild is to be followed by a publication; raise UsageError or SettingError if it could not be."""
     if not load_settings(IndexerSettings, os.environ).publishes_after_swap:
         return False
-    _require_place(load_settings(ServiceSettings, os.environ))
+    _require_place(load_settings(ExportsSettings, os.environ))
     return True
 
 
@@ -151,7 +154,7 @@ async def _run(
     display: _Display,
 ) -> Sequence[Manifest]:
     with cancel_on_signal():
-        target = open_target(place, _typed_tables(settings.exports_parquet, display))
+        target = open_target(place, _typed_tables(settings.of(ExportsSettings).exports_parquet, display))
         return await publish_files(connection, settings, target, companies, display)
 
 

@@ -91,7 +91,7 @@ def company_view(services: Services, directory: CompanyDirectory, company: str) 
         schema,
         parameters,
         visibility=Visibility(),
-        slot=services.limits.admission.lanes[RequestKind.SNAPSHOT].slot(""),
+        slot=services.limits.admission.lanes[RequestKind.PAGE].slot(""),
     )
     return FeedView(call)
 

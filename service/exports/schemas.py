@@ -35,7 +35,11 @@ SCHEMAS: dict[str, Schema] = {
             "bytes": _COUNT,
             "records": _COUNT | {"description": "Records, or rows of its table."},
             "sha256": _TEXT | {"pattern": "^[0-9a-f]{64}$"},
-            "last": _TEXT | {"description": "Its last record, as company:id. Records are in the order of a snapshot."},
+            "last": _TEXT
+            | {
+                "description": "Its last record, as company:id.<!-- with changes --> Records are in the order of a "
+                "snapshot.<!-- end -->"
+            },
             "table": _TEXT | {"description": "The table with its rows: the resource, or a list in its records."},
         }
     ),
@@ -54,7 +58,7 @@ SCHEMAS: dict[str, Schema] = {
                 "type": ["array", "null"],
                 "items": {"$ref": SCHEMA_REFERENCE.format("PublishedFile")},
                 "description": "With `since`: files of changes in order, from that token to `token`. Null if there are "
-                "none: use `/changes`.",
+                "none<!-- with changes -->: use `/changes`<!-- end -->.",
             },
         },
         description="All records of one company's resource at one moment.",

@@ -12,10 +12,10 @@ from typing import IO
 from aiohttp import web
 
 from service.exports.files import FilePayload, content_headers
+from service.exports.object_store import QUICK, is_store_url, open_store, reason
 from service.exports.publications import LATEST_NAME, Delivery, FoundFile, Publications, StoreUnavailable
+from service.exports.settings import ExportsSettings
 from service.feed.streaming import StreamedResponse
-from service.object_store import QUICK, is_store_url, open_store, reason
-from service.settings import ServiceSettings
 
 
 class ExportFolder:
@@ -128,7 +128,7 @@ class ExportStore:
             self._running -= 1
 
 
-def open_publications(settings: ServiceSettings) -> Publications | None:
+def open_publications(settings: ExportsSettings) -> Publications | None:
     """Return the publications at BROKERAGE_EXPORTS, None without it."""
     place = settings.exports
     if not place:

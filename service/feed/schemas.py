@@ -19,7 +19,9 @@ Schema = dict[str, Any]
 
 _TEXT: Schema = {"type": "string"}
 HASH: Schema = {"type": "string", "pattern": "^[0-9a-f]{16}$"}
-TOKEN: Schema = _TEXT | {"description": "The position to continue from: send it as since of /changes."}
+TOKEN: Schema = _TEXT | {
+    "description": "The position to continue from<!-- with changes -->: send it as since of /changes<!-- end -->."
+}
 # No `enum`: generated clients reject values that a later version adds.
 RESOURCE_NAME: Schema = _TEXT | {"description": f"One of: {', '.join(RESOURCE_NAMES)}."}
 DIGEST: Schema = HASH | {"description": "The sum of the hashes of the records, modulo 2**64."}

@@ -28,6 +28,7 @@ _NODES_PATH = "/_nodes/_all/_none?timeout=1s&filter_path=nodes.*.name,nodes.*.ve
 CLUSTER_HEALTH_PATH = "/_cluster/health?timeout=1s&master_timeout=1s&filter_path=status,number_of_data_nodes"
 
 ENGINE_SUBJECT, CLUSTER_SUBJECT, KEYS_SUBJECT, CONTROL_SUBJECT = "elasticsearch", "cluster", "keys", "control"
+CLUSTER_SUBJECTS = (ENGINE_SUBJECT, CLUSTER_SUBJECT)
 
 
 class FindingState(StrEnum):
@@ -64,6 +65,11 @@ class Finding:
     def sentence(self) -> str:
         """The complete finding as one log line."""
         return " ".join(part for part in (f"{self.subject}: {self.problem}.", self.detail, self.remedy) if part)
+
+
+def warning(subject: str, problem: str, detail: str = "", remedy: str = "") -> Finding:
+    """Return a finding that needs attention, although the service can serve."""
+    return Finding(subject=subject, state=FindingState.WARNING, problem=problem, detail=detail, remedy=remedy)
 
 
 class StatusReader(Protocol):
@@ -400,13 +406,18 @@ async def run_checks(
     marks: CachedMarks | None = None,
     on_inventory: Callable[[IndexInventory], None] | None = None,
 ) -> list[Finding]:
-    """Return the findings of all checks; raise ApiError if Elasticsearch is unavailable.
+    """Return the findings of all checks of the core; raise ApiError if Elasticsearch is unavailable.
 
-    `marks` are those that the service has cached, by alias. `on_inventory` gets the indices that were read.
+    `marks` are those that the service has cached, by alias; without them they are read. `on_inventory` gets the indices
+    that were read.
     """
     cluster = await cluster_findings(engine)
     # Read last: checks of the cluster may take seconds, in which an index is loaded or replaced.
-    indices = await _with_marks(engine, connection, marks or {})
+    if marks is None:
+        known = await read_marks(engine, connection)
+        indices = replace(await read_inventory(engine, connection), marks=known)
+    else:
+        indices = await _with_marks(engine, connection, marks)
     if on_inventory is not None:
         on_inventory(indices)
     return [*cluster, *index_findings(indices, connection)]

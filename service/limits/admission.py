@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import time
 from collections.abc import Mapping
 from enum import StrEnum
@@ -374,25 +373,23 @@ class AdmissionControl:
     """The lanes of one process.
 
     Pages cannot block shows, which read one small record, nor large pages small ones: a worker holds each page until it
-    is written, so a quarter as many large ones are made at a time. A request for changes does no work while it waits,
-    and takes the slot of a page to read them, or one of the lane for long polls if it waits for changes: a change wakes
-    thousands of them at once, which are served one after the other and not refused. A snapshot is a series of searches
-    that takes minutes: few run at a time, and none is queued. A download is work of the kernel, for as long as a client
-    reads. Requests with keys that are not in memory take no slot of the others.
+    is written, so a quarter as many large ones are made at a time. Requests with keys that are not in memory take no
+    slot of the others. Capabilities add lanes for the kinds of requests that only they have.
     """
 
     def __init__(self, settings: ServiceSettings) -> None:
         """Start with all slots free."""
-        patience, polls = settings.queue_seconds, settings.waiting
+        patience = settings.queue_seconds
         large = max(1, settings.concurrency // 4)
         lanes = (
             AdmissionLane(RequestKind.PAGE, settings.concurrency, settings.queue, patience),
             AdmissionLane(RequestKind.LARGE_PAGE, large, settings.queue, patience),
             AdmissionLane(RequestKind.SHOW, settings.show_concurrency, settings.show_concurrency, patience),
-            AdmissionLane(RequestKind.CHANGES, polls, 0, patience, is_held_long=True),
-            AdmissionLane(RequestKind.LONG_POLL, -(-settings.concurrency // 2), polls, math.inf),
-            AdmissionLane(RequestKind.SNAPSHOT, settings.snapshots, 0, patience, is_held_long=True),
-            AdmissionLane(RequestKind.DOWNLOAD, settings.downloads, 0, patience, is_held_long=True),
             AdmissionLane(RequestKind.UNKNOWN_KEY, _UNKNOWN_KEYS, 0, patience),
         )
         self.lanes = {RequestKind(lane.kind): lane for lane in lanes}
+
+    def add(self, lane: AdmissionLane) -> None:
+        """Add the lane of a kind, before requests arrive."""
+        lanes = {**self.lanes, RequestKind(lane.kind): lane}
+        self.lanes = {kind: lanes[kind] for kind in RequestKind if kind in lanes}

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from aiohttp import web
 
@@ -30,10 +30,6 @@ from service.telemetry.observation import (
     LIMIT_REFUSALS,
     RequestObservation,
 )
-
-if TYPE_CHECKING:
-    from service.limits.redis_buckets import RedisBuckets
-
 
 _SECOND_MICROSECONDS = 1_000_000
 
@@ -157,29 +153,34 @@ _RATE_REFUSALS = LIMIT_REFUSALS.labels("rate")
 _CONCURRENCY_REFUSALS = LIMIT_REFUSALS.labels("concurrency")
 
 
+class SharedBuckets(Protocol):
+    """Buckets outside of this process, which count for several."""
+
+    @property
+    def is_unreachable(self) -> bool:
+        """Whether no request waits for them."""
+
+    async def take(self, name: str, step: int, depth: int) -> int | None:
+        """Count a request and return `RateLimitState.backlog_microseconds`; None if they are unreachable."""
+
+
 class KeyLimiter:
     """Counts the requests of keys, by public id."""
 
-    def __init__(self, settings: ServiceSettings, shared: RedisBuckets | None = None) -> None:
-        """Count in `shared` while it is available, otherwise in this process."""
+    def __init__(self, settings: ServiceSettings) -> None:
+        """Count in this process."""
         self.tiers = read_tiers(settings.tiers)
         self._max_concurrent = settings.key_concurrency
-        self._shared = shared
+        self._shared: SharedBuckets | None = None
         self._local = LocalBuckets(_MAX_KEYS)
         self._refunds = LocalBuckets(_MAX_KEYS)
         self._running: dict[str, int] = {}
         # The last state in Redis, by key id.
         self._last_states: dict[str, RateLimitState] = {}
 
-    async def open(self) -> None:
-        """Connect to Redis, if configured; waits at most a second if it is unreachable."""
-        if self._shared is not None:
-            await self._shared.open()
-
-    async def close(self) -> None:
-        """Disconnect from Redis."""
-        if self._shared is not None:
-            await self._shared.close()
+    def share(self, buckets: SharedBuckets) -> None:
+        """Count in these buckets while they are available."""
+        self._shared = buckets
 
     async def count_request(self, key: ApiKey) -> RateLimitState:
         """Count a request of a key and return the new state."""
@@ -236,7 +237,7 @@ class KeyLimiter:
                 del self._running[key.key_id]
 
 
-async def _take(shared: RedisBuckets, key: ApiKey, policy: RatePolicy, step: int) -> int | None:
+async def _take(shared: SharedBuckets, key: ApiKey, policy: RatePolicy, step: int) -> int | None:
     backlog = await shared.take(key.key_id, step, policy.depth_microseconds)
     if backlog is None:
         LIMIT_FAIL_OPENS.inc()
@@ -277,16 +278,6 @@ async def refund_request(limiter: KeyLimiter, request: web.Request, key: ApiKey)
     """Undo the counting of an admitted request, if it is free, and update its headers."""
     if limiter.may_refund(key):
         request[EXTRA_HEADERS].update((await limiter.refund(key)).headers())
-
-
-def create_limiter(settings: ServiceSettings, prefix: str) -> KeyLimiter:
-    """Return the configured limiter; raise SettingError. Names in Redis are `prefix`, `rate:` and the key id."""
-    if not settings.redis_url:
-        return KeyLimiter(settings)
-    # The Redis client is slow to import.
-    from service.limits.redis_buckets import RedisBuckets  # noqa: PLC0415
-
-    return KeyLimiter(settings, RedisBuckets(settings.redis_url, f"{prefix}rate:"))
 
 
 _MAX_ADDRESSES = 10_000

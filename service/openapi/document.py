@@ -15,7 +15,7 @@ from apispec.ext.marshmallow import MarshmallowPlugin
 
 from mappings.fields import View
 from mappings.listing import PROPERTY_TYPES
-from service.capability import Capability
+from service.capability import Capability, text_with
 from service.http.negotiation import GEOJSON, JSON, ContentCoding, preferred_coding
 from service.http.requests import joined_lines
 from service.http.responses import API_KEY_HEADER, API_KEY_PARAMETER, PrecompressedBody, precompress
@@ -271,9 +271,9 @@ _ABOUT = """A read-only API for real-estate brokerage data: listings, sold listi
 
 Members may be added to responses at any time: ignore those that you do not know. Every member of a form is present,
 `null` where there is no value and `[]` for an empty array. Only members whose description names a flag are absent
-without it. HEAD and OPTIONS work wherever GET does.
+without it. HEAD and OPTIONS work wherever GET does.<!-- with site -->
 
-Guides, a field dictionary and the problem codes are under [/docs](/docs)."""
+Guides, a field dictionary and the problem codes are under [/docs](/docs).<!-- end -->"""
 
 FEED_TAG = "Feed"
 _SECURITY = {
@@ -325,9 +325,11 @@ def document(capabilities: Sequence[Capability], contact: str = "") -> dict[str,
             responses = part.responses(operation) | _problem_responses(operation)
             described = _request_part(operation, FEED_TAG, part.IN_PATH) | {"responses": responses}
             spec.path(operation.path, operations={"get": described})
+    installed = {capability.name for capability in capabilities}
     for path, description in SERVICE_PATHS.items():
-        spec.path(path, operations={"get": description})
-    content = spec.to_dict()
+        if path != "/" or "site" in installed:
+            spec.path(path, operations={"get": description})
+    content = orjson.loads(text_with(installed, orjson.dumps(spec.to_dict()).decode()))
     return {"openapi": content.pop("openapi"), **content}
 
 

@@ -73,8 +73,8 @@ HEADER_COMPONENTS: dict[str, dict[str, Any]] = {
     },
     "Cache-Control": {"description": "Who may cache the response.", "schema": _HEADER_TEXT},
     "Link": {
-        "description": "URLs, without the key: first, prev, next, last page that can be read; alternate: the snapshot, "
-        "if there are more records than pages reach; deprecation, sunset.",
+        "description": "URLs, without the key: first, prev, next, last page that can be read; <!-- with changes -->"
+        "alternate: the snapshot, if there are more records than pages reach; <!-- end -->deprecation, sunset.",
         "schema": _HEADER_TEXT,
     },
     "Deprecation": {
@@ -159,7 +159,7 @@ _PROBLEMS_BY_STATUS: dict[int, tuple[str, tuple[str, ...]]] = {
     401: ("The key is missing, malformed, unknown, expired or revoked.", ("WWW-Authenticate",)),
     403: ("The key may not read what a parameter names, or not all of what files hold.", RATE_LIMIT_HEADERS),
     404: ("The key may read no such record, or no files are published.", RATE_LIMIT_HEADERS),
-    410: ("The token is no longer valid: take a snapshot.", RATE_LIMIT_HEADERS),
+    410: ("The token is no longer valid<!-- with changes -->: take a snapshot<!-- end -->.", RATE_LIMIT_HEADERS),
     412: ("The file is not the one in If-Match.", RATE_LIMIT_HEADERS),
     414: ("The URL is longer than 8 KiB.", ()),
     416: ("The range lies outside the file.", (*RATE_LIMIT_HEADERS, "Content-Range")),

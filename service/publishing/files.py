@@ -21,10 +21,10 @@ from cluster.zstd import zstd
 from mappings.resource import Resource
 from mappings.stored_document import feed_key
 from service.changes.changes import PageRequest, read_changes_page
+from service.exports.object_store import is_store_url
 from service.exports.operations import token_position
 from service.exports.publications import NDJSON_ZSTD, PARQUET, Publications, PublishedFile, identifiers_name
 from service.feed.entries import FeedView
-from service.object_store import is_store_url
 from service.parameters.types import MAX_PAGE_SIZE
 from service.publishing.store_target import TargetStore
 from service.publishing.target import OpenTables, PublishError, RunLog, TargetFolder, flush_to_disk

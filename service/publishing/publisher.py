@@ -31,6 +31,7 @@ from service.exports.publications import (
     encode_manifest,
     manifest_name,
 )
+from service.exports.settings import ExportsSettings
 from service.feed.entries import FeedView, published_mark
 from service.health.monitor import HealthMonitor
 from service.publishing.files import PublicationFiles, PublishTarget, ThreadedWriter, changes_since, write_changes
@@ -273,7 +274,7 @@ async def publish(
     """Publish companies, all if none is given, to a target; return the manifests. Raises PublishError."""
     settings = replace(settings, deadline_seconds=_DEADLINE_SECONDS)
     async with target.locked(display.note), _services(connection, settings) as services:
-        return await Publisher(services, target, settings.exports_kept, display).run(companies)
+        return await Publisher(services, target, settings.of(ExportsSettings).exports_kept, display).run(companies)
 
 
 @asynccontextmanager

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
 from cluster.private_files import open_private
+from service.exports.object_store import PATIENT, QUICK, ObjectStore, open_store, reason
 from service.exports.publications import Publications, media_type
 from service.exports.stores import ExportStore
-from service.object_store import PATIENT, QUICK, ObjectStore, open_store, reason
 from service.publishing.target import (
     LOG_NAME,
     RESUME_SECONDS,
@@ -46,7 +46,7 @@ def report_store_errors(url: str) -> Iterator[None]:
 
 
 _NAME = ".lock"
-# The owner renews three times in it; a write takes at most a third of it (`service.object_store.QUICK`).
+# The owner renews three times in it; a write takes at most a third of it (`service.exports.object_store.QUICK`).
 EXPIRY_SECONDS = 30.0
 _POLL_SECONDS = 1.0
 # No version of an object, in the forms of S3 and Azure, and of GCS.

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from aiohttp.typedefs import Handler
 
 from service.capability import Capability, CatalogEntry, Surface
+from service.feed.token_check import token_check
 from service.reso.entity_events import EventLedgerReader, Events
 from service.reso.operations import BATCH_PATH, RESO_OPERATIONS, refuse_batch
 from service.reso.protocol import RESO_ERRORS
@@ -30,6 +31,7 @@ CAPABILITY = Capability(
     errors=RESO_ERRORS,
     routes=_routes,
     open=_open,
+    checks=(token_check("further pages and events"),),
     pages=("reso",),
     tables="service.reso.tables",
     catalog=CatalogEntry("/reso", "/reso/$metadata", "application/xml", "reso"),

@@ -12,7 +12,7 @@ from service.site.pages import Site
 
 def _routes(surface: Surface) -> Mapping[tuple[str, str], Handler]:
     site = Site.of(surface)
-    index = create_index_handler(surface.root, surface.paths)
+    index = create_index_handler(surface.root, surface.paths, site)
     handlers = {
         **dict.fromkeys(("/", surface.root), index),
         **discovery_handlers(surface, site),

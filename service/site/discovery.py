@@ -29,12 +29,13 @@ _ABOUT = (
 _HEADERS = {"Cache-Control": "public, max-age=300", "Vary": "Host"}
 
 
-def api_catalog(origin: str, surface: Surface) -> bytes:
+def api_catalog(origin: str, surface: Surface, site: Site) -> bytes:
     """Return the link set of the service's APIs (RFC 9727): their descriptions, documentation and status."""
     root = f"{origin}{surface.root}"
+    description = [_link(f"{root}/openapi.json", "application/json")]
     api = {
         "anchor": root,
-        "service-desc": [_link(f"{root}/openapi.json", "application/json")],
+        **({"service-desc": description} if "openapi" in site.installed else {}),
         "service-doc": [_link(f"{origin}{DOCS_ROOT}", "text/html")],
         "status": [_link(f"{origin}/readyz", "application/json")],
     }
@@ -65,7 +66,8 @@ def llms_txt(origin: str, api_root: str, site: Site) -> str:
     lines = ["# Brokerage API", "", _ABOUT]
     for group, pages in site.groups.items():
         lines += ["", f"## {group}", "", *(f"- [{page.title}]({origin}{page.markdown_path})" for page in pages)]
-    lines.append(f"- [OpenAPI document]({origin}{api_root}/openapi.json): every operation, parameter and field")
+    if "openapi" in site.installed:
+        lines.append(f"- [OpenAPI document]({origin}{api_root}/openapi.json): every operation, parameter and field")
     return "\n".join(lines) + "\n"
 
 
@@ -74,7 +76,7 @@ def discovery_handlers(surface: Surface, site: Site) -> dict[str, Handler]:
     contact, trusted = surface.settings.contact, surface.settings.proxies
 
     async def serve_catalog(request: web.Request) -> web.Response:
-        body = api_catalog(request_origin(request, trusted), surface)
+        body = api_catalog(request_origin(request, trusted), surface, site)
         link = f'<{API_CATALOG_PATH}>; rel="api-catalog"'
         return web.Response(body=body, headers={**_HEADERS, "Content-Type": _CATALOG_TYPE, "Link": link})
 
@@ -102,10 +104,11 @@ _INDEX_HEADERS = {
 }
 
 
-def create_index_handler(api_root: str, paths: Iterable[str]) -> Handler:
+def create_index_handler(api_root: str, paths: Iterable[str], site: Site) -> Handler:
     """Return the handler of an index: those of the paths that are below `api_root` and not of one record."""
     listed = sorted(path for path in paths if path.startswith(f"{api_root}/") and "{" not in path)
-    document = {"documentation": DOCS_ROOT, "openapi": f"{api_root}/openapi.json", "resources": listed}
+    described = {"openapi": f"{api_root}/openapi.json"} if "openapi" in site.installed else {}
+    document = {"documentation": DOCS_ROOT, **described, "resources": listed}
     body = orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
     async def serve_index(request: web.Request) -> web.Response:

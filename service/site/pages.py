@@ -81,10 +81,12 @@ PAGE_GROUPS: dict[str, tuple[SitePage, ...]] = {
 class Site:
     """The documentation of a deployment: without the pages of capabilities that are not installed.
 
-    `contact` is the URI of the operator's contact. `tables` are modules with generated parts of pages.
+    `contact` is the URI of the operator's contact. `installed` names the capabilities; `tables` are modules with
+    generated parts of pages.
     """
 
     pages: frozenset[str]  # names
+    installed: frozenset[str]
     tables: tuple[str, ...]
     contact: str = ""
 
@@ -98,7 +100,8 @@ class Site:
         """Return the site with the pages of some capabilities."""
         own = {name for capability in capabilities for name in capability.pages}
         pages = {page.name for page in PAGE_BY_PATH.values() if page.name in own or page.name not in OPTIONAL_PAGES}
-        return cls(frozenset(pages), tuple(each.tables for each in capabilities if each.tables), contact)
+        installed = frozenset(each.name for each in capabilities)
+        return cls(frozenset(pages), installed, tuple(each.tables for each in capabilities if each.tables), contact)
 
     @property
     def groups(self) -> dict[str, tuple[SitePage, ...]]:
@@ -111,7 +114,7 @@ class Site:
 
 
 # Pages about one capability, which are not there without it (`Capability.pages`).
-OPTIONAL_PAGES = frozenset({"changes", "copy", "everything", "reso", "geojson", "move"})
+OPTIONAL_PAGES = frozenset({"changes", "copy", "everything", "reso", "geojson", "map", "move", "reference", "clients"})
 PAGE_BY_PATH: dict[str, SitePage] = {page.path: page for pages in PAGE_GROUPS.values() for page in pages}
 PAGE_BY_MARKDOWN_PATH: dict[str, SitePage] = {page.markdown_path: page for page in PAGE_BY_PATH.values()}
 

@@ -13,6 +13,7 @@ from string import Template
 
 import orjson
 
+from service.capability import text_with
 from service.site.markdown import PageSection, render_markdown, slug
 from service.site.pages import (
     FIELDS_PAGE,
@@ -75,14 +76,21 @@ GENERATED_SECTIONS: dict[str, Callable[[], str]] = {
 }
 
 
+# Of the table of problems; a code of what is not installed has no section.
+_PROBLEM_ROW = re.compile(r"(?m)^\| \d+ \| \[`([\w-]+)`\]\(#\1\) \|.*\n")
+_PAGE_LINK = re.compile(r"\[([^\]]+)\]\(/docs/([a-z]+)(?:#[\w-]*)?\)")
+
+
 def page_text(page: SitePage, site: Site) -> str:
-    """Return the text of a page, complete."""
+    """Return the text of a page, complete, without what is about capabilities that are not installed."""
     text = page.text
     own = [import_module(module).TABLES for module in site.tables]
     for placeholder, generate in chain(GENERATED_SECTIONS.items(), *(tables.items() for tables in own)):
         if placeholder in text:
             text = text.replace(placeholder, generate())
-    return text
+    text = text_with(site.installed, text)
+    text = _PROBLEM_ROW.sub(lambda row: row[0] if f"## `{row[1]}`" in text else "", text)
+    return _PAGE_LINK.sub(lambda link: link[0] if link[2] in site.pages else link[1], text)
 
 
 # Pages with more headings list the main ones.
@@ -95,7 +103,7 @@ def page_html(page: SitePage, site: Site) -> bytes:
     rendered = render_markdown(page_text(page, site))
     contents = "" if page in WIDE_PAGES else _contents(rendered.sections)
     return (
-        _template()
+        Template(text_with(site.installed, _template()))
         .substitute(
             title=escape(rendered.title),
             version=version("brokerage-server"),
@@ -120,8 +128,8 @@ def _asset_urls() -> dict[str, str]:
 
 
 @cache
-def _template() -> Template:
-    return Template(SITE_FILES.joinpath("assets", "page.html").read_text(encoding="utf-8"))
+def _template() -> str:
+    return SITE_FILES.joinpath("assets", "page.html").read_text(encoding="utf-8")
 
 
 # Our script comes before Swagger UI's and our style after it; both scripts run before DOMContentLoaded.

@@ -68,18 +68,16 @@ _log = logging.getLogger("service")
 
 
 def raise_file_limit(settings: ServiceSettings) -> int:
-    """Raise the soft limit to the hard one and return it; warn if it is too low for all who may wait for changes."""
+    """Raise the soft limit to the hard one and return it; warn if it is too low for all who may wait."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    # Each download has the file and a second descriptor of its connection.
-    needed = settings.waiting + settings.connections + 3 * settings.downloads + _OTHER_FILES
+    needed = settings.connections + sum(each.open_files for each in settings.of_capabilities) + _OTHER_FILES
     if hard != resource.RLIM_INFINITY and hard < needed:
         _log.warning(
-            "At most %d open files are allowed, and BROKERAGE_WAITING=%d needs %d. Raise the hard limit "
-            "(`ulimit -Hn`), or lower the setting.",
+            "At most %d open files are allowed, and the requests that a worker may have at a time need %d. Raise the "
+            "hard limit (`ulimit -Hn`), or lower their settings.",
             hard,
-            settings.waiting,
             needed,
         )
     return hard

@@ -11,7 +11,7 @@ import orjson
 import pytest
 import rich_click as click
 
-from brokerage.settings_types import SETTINGS_TYPES
+from brokerage.settings_types import settings_types
 from brokerage_feed.terminal import ExitCode
 from tests.brokerage.command_tree import COMMANDS, examples, parse_command_line
 from tests.brokerage.conftest import COMMAND, run
@@ -99,7 +99,7 @@ def test_settings_are_printed_as_json_by_group_and_without_secrets() -> None:
     shown = run("settings", "--json", environment=environment)
     listed = {each["variable"]: each for each in orjson.loads(shown.stdout)}
     assert {each["group"] for each in listed.values()} == {
-        kind.__name__[: -len("Settings")].lower() for kind in SETTINGS_TYPES
+        kind.__name__[: -len("Settings")].lower() for kind in settings_types({})
     }
     port = listed["BROKERAGE_PORT"]
     assert (port["group"], port["value"], port["origin"]) == ("service", "81", "environment")

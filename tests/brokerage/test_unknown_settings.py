@@ -33,6 +33,29 @@ def test_settings_lists_all_settings_before_it_reports_the_unknown_one() -> None
     assert "BROKERAGE_DEADLINE_SECONDS" in result.stdout
 
 
+@pytest.mark.parametrize("command", ["serve", "keys list"])
+@pytest.mark.parametrize("suffix", ["", "_FILE"])
+def test_no_command_starts_with_a_setting_of_what_is_left_out(command: str, suffix: str) -> None:
+    name = f"BROKERAGE_AUDIT_DAYS{suffix}"
+    result = run_command(command, {**AWAY, "BROKERAGE_WITHOUT": "reso audit", name: "30"})
+    said = f"{name} is not a setting. It belongs to audit, which BROKERAGE_WITHOUT leaves out: remove one of them.\n"
+    assert (result.exit_code, result.stdout, result.stderr) == (2, "", said)
+
+
+def test_settings_lists_those_of_what_is_installed() -> None:
+    whole, part = (run_command("settings", {**AWAY, **given}) for given in ({}, {"BROKERAGE_WITHOUT": "audit"}))
+    assert (whole.exit_code, part.exit_code) == (0, 0)
+    assert ("BROKERAGE_AUDIT_DAYS" in whole.stdout, "BROKERAGE_AUDIT_DAYS" in part.stdout) == (True, False)
+    assert "BROKERAGE_EXPORTS_KEPT" in part.stdout
+
+
+@pytest.mark.parametrize("command", ["serve", "settings", "doctor"])
+def test_an_unknown_capability_is_reported(command: str) -> None:
+    result = run_command(command, {**AWAY, "BROKERAGE_WITHOUT": "resso"})
+    assert result.exit_code in {1, 2}
+    assert "BROKERAGE_WITHOUT: 'resso' is none of: changes" in " ".join((result.stdout + result.stderr).split())
+
+
 def test_help_can_be_had_all_the_same() -> None:
     assert run_command("serve --help", UNKNOWN_NAME).exit_code == 0
 

@@ -1,7 +1,7 @@
 """The service over an installation that tests publish from, and the folder between both."""
 
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from service.settings import ServiceSettings
 from tests.feed.conftest import GRANTS, SETTINGS, serve_feed
 from tests.feed.feed_client import FeedClient, company, listing, office
 from tests.indexer.conftest import Bench, bench
+from tests.service_settings import with_settings
 
 __all__ = ["bench", "exports"]
 
@@ -82,6 +83,6 @@ async def exports(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     summary = await bench.build({COMPANY: [company(key) for key in "abc"], LISTING: lines, OFFICE: offices})
     assert summary.exit_code == 0
     grants = {**GRANTS, "shown": KeyGrant("shown", companies=("a",), rate=None, display=DisplayLicence.IDX)}
-    settings = replace(SETTINGS, exports=str(tmp_path / "exports"), audit_days=1)
+    settings = with_settings(SETTINGS, exports=str(tmp_path / "exports"), audit_days=1)
     async with serve_feed(bench, settings, grants) as feed:
         yield Exports(feed, tmp_path / "exports", settings)

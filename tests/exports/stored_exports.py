@@ -1,13 +1,13 @@
 """The service over an object store that tests publish to."""
 
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from service.app import create_app
-from service.object_store import QUICK, ObjectStore, open_store
+from service.exports.object_store import QUICK, ObjectStore, open_store
 from service.publishing.publisher import publish
 from service.publishing.store_target import TargetStore
 from service.services import SERVICES, Services
@@ -18,6 +18,7 @@ from tests.exports.test_serving import Answer
 from tests.feed.feed_client import FeedClient
 from tests.network.link import Cut
 from tests.network.proxy import Proxy
+from tests.service_settings import with_settings
 
 PLACE = f"s3://{BUCKET}/files"
 
@@ -82,6 +83,6 @@ async def stored(exports: Exports, store_endpoint: str, monkeypatch: pytest.Monk
     async with RecordingProxy(store_endpoint).running() as proxy:
         assert isinstance(proxy, RecordingProxy)
         monkeypatch.setenv(ENDPOINT, proxy.url)
-        settings = replace(exports.settings, exports=PLACE)
+        settings = with_settings(exports.settings, exports=PLACE)
         async with TestClient(TestServer(create_app(settings, exports.feed.bench.connection))) as http:
             yield Stored(FeedClient(http, exports.feed.keys, exports.feed.bench), proxy, store, settings)

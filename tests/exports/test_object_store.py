@@ -1,7 +1,6 @@
 """Published files in an object store: redirects, who gets them, and what a store does that is away."""
 
 import asyncio
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -11,20 +10,22 @@ import orjson
 import pytest
 from yarl import URL
 
-from brokerage.doctor.connection_checks import exports_finding
 from brokerage_feed.published_files import FileUpdater
 from cluster.settings import SettingError
+from service.app import build_services
 from service.audit.reads import WrittenAudit
+from service.exports.capability import check_files
+from service.exports.object_store import Patience
+from service.exports.settings import ExportsSettings
 from service.health.checks import FindingState
 from service.limits.admission import RequestKind
-from service.object_store import Patience
-from service.settings import ServiceSettings
 from tests.consumer.conftest import open_pull
 from tests.exports.stored_exports import PLACE, Stored, store_endpoint, stored
 from tests.exports.test_serving import Answer
 from tests.feed.feed_client import ConsumerCopy, listing
 from tests.network.cuts import in_chunk
 from tests.network.link import Cut
+from tests.service_settings import with_settings
 
 __all__ = ["store_endpoint", "stored"]
 
@@ -144,7 +145,9 @@ async def test_doctor_says_whether_files_can_be_read(stored: Stored, tmp_path: P
     """In a store and in a folder."""
 
     async def found(exports: str = PLACE) -> tuple[FindingState, str]:
-        finding = await exports_finding(replace(stored.settings, exports=exports))
+        settings = with_settings(stored.settings, exports=exports)
+        bench = stored.feed.bench
+        finding = await check_files(build_services(bench.client, settings, bench.connection))
         return finding.state, finding.detail
 
     assert await found() == (FindingState.OK, f"{PLACE} can be read")
@@ -182,13 +185,13 @@ async def test_a_store_that_hangs_holds_few_requests_and_not_for_long(
 def test_a_url_that_cannot_be_used_is_refused(place: str, says: str) -> None:
     """By its setting, before any request."""
     with pytest.raises(SettingError, match=f"BROKERAGE_EXPORTS .*{says}"):
-        ServiceSettings(exports=place)
+        ExportsSettings(exports=place)
 
 
 def test_without_its_package_a_store_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the extra that has it."""
-    monkeypatch.setattr("service.object_store.find_spec", lambda _: None)
+    monkeypatch.setattr("service.exports.object_store.find_spec", lambda _: None)
     with pytest.raises(SettingError, match=r"brokerage-server\[object-store\]"):
-        ServiceSettings(exports=PLACE)
+        ExportsSettings(exports=PLACE)
     with pytest.raises(SettingError, match="BROKERAGE_EXPORTS_URL_SECONDS is 0"):
-        ServiceSettings(exports_url_seconds=0)
+        ExportsSettings(exports_url_seconds=0)

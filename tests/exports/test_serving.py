@@ -23,6 +23,7 @@ from service.limits.admission import RequestKind
 from service.services import SERVICES, Services
 from tests.exports.conftest import Exports
 from tests.feed.feed_client import listing
+from tests.service_settings import with_settings
 from tests.waiting import until
 
 
@@ -135,7 +136,7 @@ async def test_without_current_files_the_snapshot_is_named(exports: Exports) -> 
     assert await exports.feed.problem("exports/listings") == (404, "not-published")
     await exports.publish()
     (file,) = (await exports.feed.json("exports/listings"))["files"]
-    without = replace(exports.settings, exports="")
+    without = with_settings(exports.settings, exports="")
     async with TestClient(TestServer(create_app(without, exports.feed.bench.connection))) as http:
         headers = {"x-api-key": exports.feed.keys["a"]}
         async with http.get("/v1/exports/listings", headers=headers) as answer:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,10 +14,11 @@ from service.limits.admission import RequestKind
 from service.services import SERVICES, Services
 from tests.feed.conftest import SETTINGS
 from tests.feed.feed_client import FeedClient, listing, office
+from tests.service_settings import with_settings
 from tests.waiting import until
 
 # As few slots as there can be, none of them queued for.
-NARROW = replace(SETTINGS, concurrency=1, queue=0, queue_seconds=0.0, key_concurrency=0, waiting=5000)
+NARROW = with_settings(SETTINGS, concurrency=1, queue=0, queue_seconds=0.0, key_concurrency=0, waiting=5000)
 
 
 @pytest.fixture

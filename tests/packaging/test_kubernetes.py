@@ -1,7 +1,6 @@
 """The Kubernetes manifests: valid, true to settings, paths, commands and exit codes, and without rights."""
 
 import re
-from dataclasses import fields
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -10,9 +9,10 @@ import pytest
 import rich_click as click
 
 from brokerage.command import main
-from brokerage.settings_types import SETTINGS_TYPES, reject_unknown_settings
+from brokerage.settings_types import reject_unknown_settings, settings_types
 from brokerage_feed.terminal import ExitCode
 from cluster.connection import ConnectionSettings
+from cluster.settings import declared_settings
 from cluster.settings import load_settings as read_settings
 from service.app import create_app
 from service.settings import ServiceSettings
@@ -34,7 +34,7 @@ from tests.packaging.test_supply_chain import DOCKERFILE
 
 # The lowest and the highest version that the manifests are for.
 VERSIONS = ("1.34", "1.37")
-VARIABLES = {declared.metadata["variable"] for kind in SETTINGS_TYPES for declared in fields(kind)}
+VARIABLES = {declared.metadata["variable"] for kind in settings_types({}) for declared in declared_settings(kind)}
 SERVICE = PODS["brokerage"]
 (KUSTOMIZATION,) = read("kustomization.yaml")
 PYPROJECT = (FOLDER.parents[1] / "pyproject.toml").read_text(encoding="utf-8")
@@ -95,7 +95,12 @@ def test_every_file_that_a_variable_names_is_mounted(name: str) -> None:
 
 @pytest.mark.parametrize("name", PODS)
 def test_no_secret_is_a_value(name: str) -> None:
-    secret = {each.metadata["variable"] for kind in SETTINGS_TYPES for each in fields(kind) if each.metadata["secret"]}
+    secret = {
+        each.metadata["variable"]
+        for kind in settings_types({})
+        for each in declared_settings(kind)
+        if each.metadata["secret"]
+    }
     assert secret >= {"BROKERAGE_ELASTICSEARCH_API_KEY", "BROKERAGE_REDIS_URL"}
     assert not secret & set(environment(PODS[name]))
 

@@ -3,7 +3,6 @@
 import datetime as dt
 import json
 import re
-from dataclasses import fields
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,8 @@ from typing import Any
 import pytest
 
 from brokerage.demo import demo
-from brokerage.settings_types import SETTINGS_TYPES
+from brokerage.settings_types import settings_types
+from cluster.settings import declared_settings
 from sample import write_source
 from tests.brokerage.command_tree import COMMANDS
 
@@ -47,7 +47,7 @@ FIGURES = {
         "walk of all listings, largest pages: service / best textbook walk, time"
     ),
 }
-VARIABLES = {declared.metadata["variable"] for kind in SETTINGS_TYPES for declared in fields(kind)}
+VARIABLES = {declared.metadata["variable"] for kind in settings_types({}) for declared in declared_settings(kind)}
 
 
 def _text(page: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from brokerage.settings_types import SETTINGS_TYPES
+from brokerage.settings_types import settings_types
 from cluster.settings import describe_settings
 from indexer.reso.settings import ResoSettings
 from tests.indexer.command.test_command import Outcome, environment, lines, run
@@ -234,7 +234,7 @@ async def test_what_nothing_can_be_done_without_must_be_covered(bench: Bench, tm
 
 
 def test_settings_are_shown_with_their_secrets_masked() -> None:
-    assert ResoSettings in SETTINGS_TYPES
+    assert ResoSettings in settings_types({})
     given = {"BROKERAGE_RESO_TOKEN": TOKEN, "BROKERAGE_RESO_CLIENT_SECRET": TOKEN, "BROKERAGE_RESO_RATE": "5"}
     shown = {each.variable: each.value for each in describe_settings(ResoSettings, given)}
     assert (shown["BROKERAGE_RESO_TOKEN"], shown["BROKERAGE_RESO_CLIENT_SECRET"]) == ("********", "********")

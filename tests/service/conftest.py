@@ -9,9 +9,9 @@ from pytest_aiohttp.plugin import AiohttpClient, AiohttpServer
 
 from cluster.connection import ConnectionSettings
 from service.app import create_app
-from service.settings import ServiceSettings
 from tests.loops import run
 from tests.service.stand_in import StandIn
+from tests.service_settings import service_settings
 
 Open = Callable[..., Awaitable[TestClient[Any, Any]]]
 
@@ -39,7 +39,7 @@ def open_api(stand_in: StandIn, aiohttp_server: AiohttpServer, aiohttp_client: A
     async def open_client(**settings: Any) -> TestClient[Any, Any]:
         # Without waiting for settled watermarks in a process that has just started, and with one key for all clients.
         settings = {"shared_seconds": 0.0, "key_concurrency": 0, **settings}
-        app = create_app(ServiceSettings(**settings), ConnectionSettings(url=(stand_in.url,)))
+        app = create_app(service_settings(**settings), ConnectionSettings(url=(stand_in.url,)))
         server = await aiohttp_server(app, max_line_size=_LONGEST_LINE_BYTES)
         return await aiohttp_client(server)
 

@@ -1,14 +1,19 @@
 """What a deployment leaves out (BROKERAGE_WITHOUT) is not there at all, and the contract does not miss it."""
 
 import ast
+import os
+import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
+from click.testing import CliRunner
 
+from brokerage.command import main
 from cluster.connection import ConnectionSettings
 from cluster.settings import SettingError
 from service.app import create_app
@@ -17,11 +22,14 @@ from service.capability import Capability
 from service.openapi.document import document
 from service.resources import OPERATIONS
 from service.settings import ServiceSettings
-from service.site.pages import OPTIONAL_PAGES, Site
+from service.site.discovery import llms_txt
+from service.site.pages import OPTIONAL_PAGES, PAGE_BY_PATH, START_PAGE, Site
+from service.site.rendering import page_html, page_text
 
 ROOT = Path(__file__).parents[2]
 _LISTED = """
 import sys
+import brokerage.serve
 from cluster.connection import ConnectionSettings
 from service.app import create_app
 from service.settings import ServiceSettings
@@ -37,6 +45,21 @@ _PATHS = {
     "openapi": ("/v1/openapi.json",),
     "site": ("/docs", "/llms.txt", "/"),
 }
+# What texts say of a capability. A page of another one may name it, without a link; the changelog tells of all.
+_WORDS = {
+    "changes": r"/changes\b|/snapshot|/digest|\b[Ss]napshot",
+    "exports": r"/exports|BROKERAGE_EXPORTS|[Pp]ublished file|DOWNLOADS",
+    "reso": r"/v1/reso|\bRESO\b|OData",
+    "audit": r"\b[Aa]udit|AUDIT",
+    "compatible": r"[^.]/api/|compatible profile",
+    "geojson": r"GeoJSON|geo\+json",
+    "openapi": r"OpenAPI|/openapi.json",
+    "site": r"/docs\b|llms\.txt|\.well-known",
+    "console": r"/console",
+    "traces": r"OpenTelemetry|OTEL",
+    "redis": r"\b[Rr]edis\b|REDIS",
+}
+_PAGES_OF_CAPABILITIES = {page for capability in installed_capabilities() for page in capability.pages}
 # The modules of a capability: its folder, or its only module.
 _ROOMS = {
     name: module.removesuffix(".capability") if module.endswith(".capability") else module
@@ -92,12 +115,55 @@ async def _status(app: web.Application, path: str) -> int:
 @each
 def test_the_document_and_the_pages_are_those_of_what_is_installed(name: str) -> None:
     installed = installed_capabilities((name,))
+    site = Site.with_capabilities(installed)
     paths = {operation.path for operation in _capability(name).operations}
     described = document(installed)
     assert paths.isdisjoint(described["paths"])
-    assert Site.with_capabilities(installed).pages.isdisjoint(_capability(name).pages)
-    if name == "geojson":
-        assert "application/geo+json" not in str(described)
+    assert site.pages.isdisjoint(_capability(name).pages)
+    texts = {page.name: page_text(page, site) for page in PAGE_BY_PATH.values() if site.has(page)}
+    core = {name: text for name, text in texts.items() if name not in {*_PAGES_OF_CAPABILITIES, "changelog"}}
+    if name != "openapi":
+        core["document"] = str(described)
+    if name != "site":
+        core["llms.txt"] = llms_txt("https://api.example", "/v1", site)
+        core["frame"] = page_html(START_PAGE, site).decode()
+        assert {link for text in texts.values() for link in re.findall(r"\(/docs/([a-z]+)", text)} <= site.pages
+        assert "<!-- with" not in "".join(texts.values())
+        assert mentions(name, core) == {}
+
+
+def mentions(name: str, texts: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return what texts say of a capability."""
+    found = {where: re.findall(_WORDS[name], text) for where, text in texts.items()}
+    return {where: words for where, words in found.items() if words}
+
+
+def test_all_that_is_installed_is_described() -> None:
+    site = Site.with_capabilities(installed_capabilities())
+    texts = {page.name: page_text(page, site) for page in PAGE_BY_PATH.values()}
+    texts |= {
+        "settings": _printed("settings"),
+        "doctor": _printed("doctor"),
+        "document": str(document(installed_capabilities())),
+    }
+    # The console and traces are for operators, whom docs/operating.md tells of them.
+    assert {name for name in _WORDS if not mentions(name, texts)} == {"console", "traces"}
+
+
+@each
+@pytest.mark.parametrize("command", ["settings", "doctor"])
+def test_commands_do_not_mention_it(name: str, command: str) -> None:
+    shown = _printed(command, name)
+    own = f"BROKERAGE_WITHOUT {name} environment"
+    assert "BROKERAGE_PORT" in shown or "elasticsearch" in shown
+    assert mentions(name, {command: " ".join(shown.split()).replace(own, "")}) == {}
+
+
+def _printed(command: str, without: str = "") -> str:
+    """Return the output of a command, over an address without a cluster."""
+    others = {name: None for name in os.environ if name.startswith(("BROKERAGE_", "ELASTICSEARCH_"))}
+    given = {"ELASTICSEARCH_URL": "http://127.0.0.1:9", "BROKERAGE_WITHOUT": without, "COLUMNS": "400"}
+    return CliRunner().invoke(main, command, env={**others, **given}).output
 
 
 def test_every_optional_page_belongs_to_a_capability() -> None:

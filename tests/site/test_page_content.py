@@ -23,17 +23,18 @@ from service.parameters.types import MAX_PAGE_SIZE
 from service.resources import OPERATIONS
 from service.settings import ServiceSettings
 from service.site.pages import PAGE_BY_PATH, SitePage
-from service.site.rendering import api_changelog
+from service.site.rendering import api_changelog, page_text
 from service.site.tables import problem_codes
 from tests.service.stand_in import refusal
 from tests.site.conftest import MARK, RunningService
-from tests.site.page_parser import parse_page
+from tests.site.page_parser import SITE, parse_page
 
 ROOT = Path(__file__).parents[2]
 
 
 def _text(name: str) -> str:
-    return SitePage(name, "").text
+    (page,) = [page for page in PAGE_BY_PATH.values() if page.name == name]
+    return page_text(page, SITE)
 
 
 @pytest.mark.parametrize("page", PAGE_BY_PATH.values(), ids=lambda page: page.name)

@@ -19,7 +19,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from cluster.connection import ConnectionSettings
 from service.app import create_app
 from service.services import SERVICES, Services
-from service.settings import ServiceSettings
 from service.telemetry.metrics import create_metrics_app
 from service.telemetry.opentelemetry import OtelTracing
 from tests.network.server import Server, answering, serving
@@ -27,6 +26,7 @@ from tests.network.threads import in_thread
 from tests.service.conftest import stand_in
 from tests.service.raw_http import listening
 from tests.service.stand_in import StandIn
+from tests.service_settings import service_settings
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ async def watch(stand_in: StandIn) -> AsyncIterator[Callable[..., Awaitable[Watc
     async with AsyncExitStack() as stack:
 
         async def start(*, url: str = stand_in.url, **settings: Any) -> Watched:
-            chosen = ServiceSettings(**{"shared_seconds": 0.0, **settings})
+            chosen = service_settings(**{"shared_seconds": 0.0, **settings})
             spans, lines = InMemorySpanExporter(), list[tuple[str, dict[str, Any]]]()
             provider = TracerProvider(shutdown_on_exit=False)
             provider.add_span_processor(SimpleSpanProcessor(spans))

@@ -3,12 +3,12 @@
 import pytest
 from elasticsearch import AsyncElasticsearch
 
-from brokerage.doctor.cluster_checks import audit_finding
 from cluster.connection import ConnectionSettings
 from service.app import build_services
+from service.audit.capability import check_audit
 from service.audit.store import AuditStore
 from service.health.checks import FindingState
-from service.settings import ServiceSettings
+from tests.service_settings import service_settings
 
 
 async def test_it_names_what_keeps_the_audit_from_being_written(
@@ -17,10 +17,10 @@ async def test_it_names_what_keeps_the_audit_from_being_written(
     connection: ConnectionSettings,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    engine, alias = build_services(reader, ServiceSettings(), connection).engine, connection.audit_index
+    alias = connection.audit_index
 
     async def said(days: int) -> tuple[FindingState, str]:
-        finding = await audit_finding(client, engine, connection, days)
+        finding = await check_audit(build_services(reader, service_settings(audit_days=days), connection))
         return finding.state, f"{finding.problem} {finding.detail} {finding.remedy}"
 
     assert await said(0) == (FindingState.OK, " off (BROKERAGE_AUDIT_DAYS) ")
@@ -33,6 +33,6 @@ async def test_it_names_what_keeps_the_audit_from_being_written(
         state, text = await said(30)
         assert (state, setting in text) == (FindingState.WARNING, True)
         await client.indices.put_settings(index=alias, settings={setting: None})
-    monkeypatch.setattr("brokerage.doctor.cluster_checks._DAY_MILLISECONDS", 1e-9)
+    monkeypatch.setattr("service.audit.capability._DAY_MILLISECONDS", 1e-9)
     state, text = await said(30)
     assert (state, "brokerage audit prune" in text) == (FindingState.WARNING, True)

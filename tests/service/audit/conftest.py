@@ -14,14 +14,14 @@ from service.audit.reads import SENT, SentPage, WrittenAudit, pages_with
 from service.audit.store import AuditStore
 from service.keys.store import KeyGrant, KeyStore
 from service.services import SERVICES, Services
-from service.settings import ServiceSettings
 from tests.feed.feed_client import company, listing, office
 from tests.indexer.conftest import Bench, bench
 from tests.records import envelope
+from tests.service_settings import service_settings
 
 __all__ = ["audited", "bench"]
 
-SETTINGS = ServiceSettings(
+SETTINGS = service_settings(
     fresh_seconds=0.0, stale_seconds=0.0, shared_seconds=0.0, deadline_seconds=300.0, audit_days=30
 )
 LISTINGS = [f"L{at}" for at in range(6)]

@@ -17,8 +17,9 @@ from redis.asyncio import Redis
 
 from cluster.settings import SettingError, load_settings
 from service.keys.api_key import ApiKey
-from service.limits.rates import create_limiter
-from service.limits.redis_buckets import RedisBuckets
+from service.limits.rates import KeyLimiter
+from service.redis.buckets import RedisBuckets
+from service.redis.capability import RedisSettings, shared_limits
 from service.services import SERVICES
 from service.settings import ServiceSettings
 from service.telemetry.observation import LIMIT_FAIL_OPENS
@@ -31,7 +32,7 @@ from tests.service.stand_in import HeldReply, StandIn
 from tests.waiting import until
 
 HOUR = 3600 * 1_000_000
-RESPONSE, CONNECT = (f"service.limits.redis_buckets._{name}_TIMEOUT_SECONDS" for name in ("RESPONSE", "CONNECT"))
+RESPONSE, CONNECT = (f"service.redis.buckets._{name}_TIMEOUT_SECONDS" for name in ("RESPONSE", "CONNECT"))
 AWAY, BACK = "Redis is unreachable", "Redis is reachable again"
 
 
@@ -69,6 +70,14 @@ async def opened(url: str) -> AsyncIterator[RedisBuckets]:
         yield buckets
     finally:
         await buckets.close()
+
+
+@pytest.fixture
+async def limiter(redis: RedisServer) -> AsyncIterator[KeyLimiter]:
+    """A limiter that counts in it."""
+    limiter = KeyLimiter(ServiceSettings())
+    async with shared_limits(limiter, RedisSettings(redis_url=redis.url), ""):
+        yield limiter
 
 
 @pytest.fixture
@@ -126,9 +135,7 @@ async def test_requests_of_one_moment_share_a_round_trip_and_each_has_its_own_co
     assert (await console.info("commandstats"))["cmdstat_evalsha"]["calls"] == before + 1
 
 
-async def test_a_request_comes_back_with_time_and_by_a_refund(redis: RedisServer) -> None:
-    limiter = create_limiter(ServiceSettings(redis_url=redis.url), "")
-    await limiter.open()
+async def test_a_request_comes_back_with_time_and_by_a_refund(limiter: KeyLimiter) -> None:
     slow, quick = record("slow", rate=1, burst=2), record("quick", rate=6000, burst=1)
     assert [(await limiter.count_request(slow)).is_allowed for _ in range(3)] == [True, True, False]
     assert (await limiter.refund(slow)).headers()["X-RateLimit-Remaining"] == "1"
@@ -139,7 +146,6 @@ async def test_a_request_comes_back_with_time_and_by_a_refund(redis: RedisServer
     assert (await limiter.count_request(quick)).is_allowed
     await asyncio.sleep(0.05)
     assert (await limiter.count_request(quick)).is_allowed
-    await limiter.close()
 
 
 async def test_clients_that_leave_do_not_mix_up_answers(
@@ -322,9 +328,7 @@ async def test_while_redis_is_unreachable_no_request_waits_for_it(
     assert ended.value.value is None
 
 
-async def test_away_each_process_still_limits_by_itself(redis: RedisServer) -> None:
-    limiter = create_limiter(ServiceSettings(redis_url=redis.url), "")
-    await limiter.open()
+async def test_away_each_process_still_limits_by_itself(redis: RedisServer, limiter: KeyLimiter) -> None:
     redis.send(signal.SIGKILL)
     assert [(await limiter.count_request(record("a", rate=1, burst=2))).is_allowed for _ in range(4)] == [
         True,
@@ -332,7 +336,6 @@ async def test_away_each_process_still_limits_by_itself(redis: RedisServer) -> N
         False,
         False,
     ]
-    await limiter.close()
 
 
 async def test_a_replica_that_may_not_write_is_unreachable_until_it_may(
@@ -396,9 +399,9 @@ async def test_a_service_starts_while_redis_is_refused_reset_silent_or_something
 @pytest.mark.parametrize("url", ["http://x", "redis", "redis://x:port", "redis://x:99999", "redis:"])
 def test_an_invalid_address_is_reported_without_repeating_it(url: str) -> None:
     with pytest.raises(SettingError, match=r"^BROKERAGE_REDIS_URL is not of the form [^x]*x?[^x]*$") as refused:
-        load_settings(ServiceSettings, {"BROKERAGE_REDIS_URL": f"{url}?password=hunter2"})
+        load_settings(RedisSettings, {"BROKERAGE_REDIS_URL": f"{url}?password=hunter2"})
     assert "hunter2" not in str(refused.value)
-    assert "hunter2" not in repr(ServiceSettings(redis_url="rediss://x/0?password=hunter2"))
+    assert "hunter2" not in repr(RedisSettings(redis_url="rediss://x/0?password=hunter2"))
 
 
 @pytest.mark.parametrize(
@@ -408,10 +411,10 @@ def test_a_password_is_not_sent_unencrypted_to_another_host(url: str) -> None:
     with pytest.raises(
         SettingError, match=r"^BROKERAGE_REDIS_URL .* use rediss://, or set BROKERAGE_REDIS_ALLOW_PLAIN="
     ) as refused:
-        load_settings(ServiceSettings, {"BROKERAGE_REDIS_URL": url})
+        load_settings(RedisSettings, {"BROKERAGE_REDIS_URL": url})
     assert "hunter2" not in str(refused.value)
-    load_settings(ServiceSettings, {"BROKERAGE_REDIS_URL": url, "BROKERAGE_REDIS_ALLOW_PLAIN": "true"})
-    load_settings(ServiceSettings, {"BROKERAGE_REDIS_URL": url.replace("redis:", "rediss:")})
+    load_settings(RedisSettings, {"BROKERAGE_REDIS_URL": url, "BROKERAGE_REDIS_ALLOW_PLAIN": "true"})
+    load_settings(RedisSettings, {"BROKERAGE_REDIS_URL": url.replace("redis:", "rediss:")})
 
 
 @pytest.mark.parametrize(
@@ -419,4 +422,4 @@ def test_a_password_is_not_sent_unencrypted_to_another_host(url: str) -> None:
     ["redis://redis.example/0", "redis://:hunter2@127.0.0.1/0", "redis://:hunter2@[::1]", "unix://:hunter2@/run/redis"],
 )
 def test_this_host_and_no_password_need_no_encryption(url: str) -> None:
-    assert load_settings(ServiceSettings, {"BROKERAGE_REDIS_URL": url}).redis_url == url
+    assert load_settings(RedisSettings, {"BROKERAGE_REDIS_URL": url}).redis_url == url

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from cluster.settings import SettingError
-from service.limits import redis_url
-from service.settings import ServiceSettings
+from service.redis import capability
+from service.redis.capability import RedisSettings
 
 _URL = "redis://127.0.0.1:6379/0"
 # An environment in which no import of the client succeeds.
@@ -15,13 +15,13 @@ _WITHOUT = "import sys; sys.modules['redis'] = None; "
 
 
 def test_a_url_without_the_client_is_refused_by_the_name_of_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redis_url, "find_spec", lambda _: None)
+    monkeypatch.setattr(capability, "find_spec", lambda _: None)
     with pytest.raises(SettingError) as refused:
-        ServiceSettings(redis_url=_URL)
+        RedisSettings(redis_url=_URL)
     assert str(refused.value) == (
         "BROKERAGE_REDIS_URL needs the Redis client, which is not installed: pip install 'brokerage-server[redis]'."
     )
-    assert ServiceSettings().redis_url == ""
+    assert RedisSettings().redis_url == ""
 
 
 @pytest.mark.parametrize("module", ["brokerage.doctor.command", "brokerage.serve", "service.app"])

@@ -11,17 +11,11 @@ from datetime import timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
-from cluster.settings import SettingError
-
 ObjectStore: TypeAlias = "AzureStore | GCSStore | S3Store"
 
 if TYPE_CHECKING:
     from obstore.store import AzureStore, ClientConfig, GCSStore, RetryConfig, S3Store
 
-EXPORTS_SETTING = "BROKERAGE_EXPORTS"
-URL_SECONDS_SETTING = "BROKERAGE_EXPORTS_URL_SECONDS"
-# S3 and GCS sign no longer.
-_MAX_URL_SECONDS = 604_800
 _FORMS = ("s3://bucket/prefix", "gs://bucket/prefix", "az://container/prefix")
 # Options that are given replace those of the environment, of which this one is needed within a trusted network.
 _ALLOW_HTTP = {"s3": "AWS_ALLOW_HTTP", "gs": "GOOGLE_ALLOW_HTTP", "az": "AZURE_ALLOW_HTTP"}
@@ -45,17 +39,6 @@ PATIENT = Patience(attempt=120.0, retries=180.0)
 def is_store_url(place: str) -> bool:
     """Whether published files are in an object store, and not in a folder."""
     return "://" in place
-
-
-def require_store(place: str, url_seconds: int) -> None:
-    """Raise SettingError if files are in an object store that cannot be opened, or URLs of it cannot last so long."""
-    if not 0 < url_seconds <= _MAX_URL_SECONDS:
-        raise SettingError(f"{URL_SECONDS_SETTING} is {url_seconds}: use 1 to {_MAX_URL_SECONDS}, which is seven days.")
-    if is_store_url(place):
-        try:
-            open_store(place, QUICK)
-        except ValueError as error:
-            raise SettingError(f"{EXPORTS_SETTING} {error}") from error
 
 
 def open_store(url: str, patience: Patience) -> ObjectStore:

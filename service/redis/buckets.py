@@ -19,7 +19,6 @@ from redis.backoff import NoBackoff
 from redis.exceptions import NoScriptError
 
 from cluster.settings import SettingError
-from service.limits.redis_url import REDIS_URL_SETTING
 
 if TYPE_CHECKING:
     from redis.asyncio.connection import AbstractConnection
@@ -69,7 +68,7 @@ class RedisBuckets:
                 url, socket_connect_timeout=_CONNECT_TIMEOUT_SECONDS, socket_timeout=None, retry=Retry(NoBackoff(), 0)
             )
         except ValueError:
-            raise SettingError(f"{REDIS_URL_SETTING} is not a valid Redis URL.") from None
+            raise SettingError("BROKERAGE_REDIS_URL is not a valid Redis URL.") from None
         self._prefix = prefix
         self._connection: AbstractConnection | None = None
         self._waiting: list[_PendingHit] = []

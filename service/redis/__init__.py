@@ -1,0 +1,1 @@
+"""Limits of keys that all processes and hosts share through Redis."""
