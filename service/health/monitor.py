@@ -22,7 +22,7 @@ from service.health.checks import (
     replaced_aliases,
     run_checks,
 )
-from service.search.engine import SearchEngine
+from service.search.engine import LiveState, SearchEngine
 from service.settings import ServiceSettings
 
 ReadCheck = Callable[[], Awaitable[None]]
@@ -81,9 +81,11 @@ class HealthMonitor:
             self._unreachable = unreachable_finding(failure)
         else:
             self._checked_at, self._unreachable = time.monotonic(), None
-            self._engine.blocked_aliases = blocked_resources(self._findings, self._connection)
-            self._engine.replaced_aliases = replaced_aliases(self._findings, self._connection)
-            self._engine.missing = missing_fields(self._findings, self._connection)
+            self._engine.live = LiveState(
+                blocked_resources(self._findings, self._connection),
+                replaced_aliases(self._findings, self._connection),
+                missing_fields(self._findings, self._connection),
+            )
 
     def _update_shards(self, inventory: IndexInventory) -> None:
         for alias in map(self._connection.alias, RESOURCES):

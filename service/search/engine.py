@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, 
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 from urllib.parse import quote
 
 import orjson
@@ -117,6 +117,14 @@ _RETURNED_STATUSES = {200, 401, 403, 404}
 _JSON = {"accept": "application/json", "content-type": "application/json"}
 
 
+class LiveState(NamedTuple):
+    """What the last check found of live indices, by alias; mostly empty."""
+
+    blocked: Mapping[str, str] = {}  # unusable indices: the titles of their resources
+    replaced: frozenset[str] = frozenset()  # their data are not those that their marks describe
+    missing: Mapping[str, MissingFields] = {}  # search fields that they lack
+
+
 class SearchEngine:
     """Elasticsearch as requests use it: every call returns within a deadline or raises an ApiError."""
 
@@ -142,12 +150,7 @@ class SearchEngine:
         self.shards = ShardTable(self.get_json)  # also kept up to date by `service.health.monitor`
         # Monotonic seconds.
         self.last_response_at = float("-inf")
-        # Unusable aliases and the titles of their resources; kept up to date by `service.health.monitor`.
-        self.blocked_aliases: Mapping[str, str] = {}
-        # Aliases whose data are not those that their marks describe; kept up to date by `service.health.monitor`.
-        self.replaced_aliases: frozenset[str] = frozenset()
-        # Search fields that live indices lack, by alias; kept up to date by `service.health.monitor`, mostly empty.
-        self.missing: Mapping[str, MissingFields] = {}
+        self.live = LiveState()  # replaced by `service.health.monitor` after each check
         # By default partial results come as 200 with rows missing.
         self._search_options = f"allow_partial_search_results=false&timeout={milliseconds}ms"
 
@@ -164,7 +167,7 @@ class SearchEngine:
         Requests share a search if index, body and `since` are the same. `since` is the state of the index that the
         request has seen, which the response must not be older than. `reach` says which shards are asked.
         """
-        if index in self.missing:
+        if index in self.live.missing:
             self.refuse_missing(index, used_fields(body))
         return await self.shards.search(index, body, reach, partial(self._share, since, index))
 
@@ -174,7 +177,7 @@ class SearchEngine:
 
     async def search_unshared(self, index: str, body: Mapping[str, object], reach: Reach = EVERYTHING) -> bytes:
         """Return the response of a search that starts now; `reach` as for `search`."""
-        if index in self.missing:
+        if index in self.live.missing:
             self.refuse_missing(index, used_fields(body))
         return await self.shards.search(index, body, reach, partial(self._search, index))
 
@@ -197,7 +200,7 @@ class SearchEngine:
 
     def refuse_missing(self, index: str, used: Iterable[str]) -> None:
         """Raise RebuildDue if a request uses search fields that the live index lacks."""
-        if (missing := self.missing.get(index)) is not None and not missing.fields.isdisjoint(used):
+        if (missing := self.live.missing.get(index)) is not None and not missing.fields.isdisjoint(used):
             raise RebuildDue(missing.resource)
 
     async def get_json(self, target: str) -> tuple[int, Any]:
@@ -223,12 +226,12 @@ class SearchEngine:
 
     def require_available(self, index: str) -> None:
         """Raise ResourceUnavailable for an unusable index."""
-        if (title := self.blocked_aliases.get(index)) is not None:
+        if (title := self.live.blocked.get(index)) is not None:
             raise ResourceUnavailable(title)
 
     def require_continued(self, index: str) -> None:
         """Raise DataReplaced if the data behind an alias were restored or replaced, and the indexer has not run yet."""
-        if index in self.replaced_aliases:
+        if index in self.live.replaced:
             raise DataReplaced
 
     async def search_complete(self, path: str, body: bytes, options: str = "") -> bytes:

@@ -146,11 +146,11 @@ async def test_a_rollback_to_an_older_shape_is_noticed_while_the_service_runs(sa
         assert await sandbox.status(OPERATION_PATHS["/listings"]) == 200
         engine = app[SERVICES].engine
         await sandbox.point({LISTING: (old,)})
-        await until(lambda: engine.missing)
+        await until(lambda: engine.live.missing)
         assert await sandbox.status(OPERATION_PATHS["/listings"]) == 503
         assert await sandbox.status(OPERATION_PATHS["/companies"]) == 200
         await sandbox.restore()
-        await until(lambda: not engine.missing)
+        await until(lambda: not engine.live.missing)
         assert await sandbox.status(OPERATION_PATHS["/listings"]) == 200
 
 

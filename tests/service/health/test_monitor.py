@@ -232,9 +232,6 @@ async def test_a_mark_that_cannot_be_read_ends_no_checks(open_api: Open, stand_i
 class _Silent:
     """A call that never returns."""
 
-    last_response_at = 0.0
-    blocked_aliases: dict[str, str]
-
     async def get_json(self, target: str) -> tuple[int, Any]:
         """Wait for ever."""
         await asyncio.Event().wait()
