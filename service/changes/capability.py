@@ -13,6 +13,7 @@ from service.changes.sharing import ChangeNotifier
 from service.changes.snapshot import SNAPSHOT_OPERATIONS
 from service.feed.token_check import token_check
 from service.limits.admission import AdmissionControl, AdmissionLane, RequestKind
+from service.search.pages import Snapshots
 from service.services import Services
 from service.settings import CapabilitySettings, ServiceSettings
 
@@ -55,6 +56,7 @@ async def _open(services: Services) -> AsyncIterator[None]:
     notifier = ChangeNotifier(services.marks)
     services.provide(ChangeNotifier, notifier)
     services.provide(ChangesPages, ChangesPages())
+    services.provide(Snapshots, Snapshots())
     try:
         yield
     finally:

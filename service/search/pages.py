@@ -118,6 +118,10 @@ def _timestamps_page(call: RequestContext, values: list[Any], variant: Variant, 
     return WalkPage(encoded, len(values) <= size, values[:size][-1].id[0] if values else None)
 
 
+class Snapshots:
+    """Provided to the services if there is `/snapshot`, to which numbered pages refer for what they do not reach."""
+
+
 @dataclass(frozen=True)
 class NumberedPage:
     """One page by number. `total` counts all records; only those in the result window are on a page."""
@@ -156,25 +160,29 @@ class NumberedPage:
         }
 
     def _truncation(self, call: RequestContext, links: str) -> dict[str, str]:
-        """Return a warning that records lie beyond the last page, and the links with that of the snapshot."""
+        """Return a warning that records lie beyond the last page, and the links with that of the snapshot, if any."""
+        warning = f"Numbered pages end after {self.total_pages * self.size} of {self.total} records"
+        if call.services.find(Snapshots) is None:
+            return {LINK: links, "Warning": f'299 - "{warning}."'}
         scope = {
             name: call.client.url.query[name]
             for name in (COMPANY_PARAMETER, PARENT_PARAMETER)
             if name in call.client.url.query
         }
         snapshot = (call.client.url.parent / "snapshot" / self.resource.alias).with_query(scope)
-        warning = f"Numbered pages end after {self.total_pages * self.size} of {self.total} records: use the snapshot."
-        return {LINK: f'{links}, <{mask_keys(str(snapshot))}>; rel="alternate"', "Warning": f'299 - "{warning}"'}
+        alternate = f'<{mask_keys(str(snapshot))}>; rel="alternate"'
+        return {LINK: f"{links}, {alternate}", "Warning": f'299 - "{warning}: use the snapshot."'}
 
 
 async def numbered_page(call: RequestContext, selection: Selection, variant: Variant, size: int) -> NumberedPage:
     """Return the page `page_number`; raise InvalidRequest beyond the result window."""
     number = call.parameters["page_number"] or 1
     if number * size > MAX_RESULT_WINDOW:
+        instead = f" /snapshot/{selection.resource.alias} returns all records in one response."
         raise InvalidRequest.of(
             "page_number",
-            f"pages reach {MAX_RESULT_WINDOW:,} records; the last is {MAX_RESULT_WINDOW // size}. "
-            f"/snapshot/{selection.resource.alias} returns all records in one response.",
+            f"pages reach {MAX_RESULT_WINDOW:,} records; the last is {MAX_RESULT_WINDOW // size}."
+            + (instead if call.services.find(Snapshots) else ""),
         )
     timestamps_only = call.parameters.get("timestamps_only", False)
     response, total = await _search_at(call, selection, (number - 1) * size, size, timestamps_only=timestamps_only)

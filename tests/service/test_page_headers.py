@@ -18,9 +18,13 @@ TOTAL = 500_000
 @pytest.fixture
 async def large(open_api: Open, stand_in: StandIn) -> TestClient[Any, Any]:
     """A service with 500,000 records of each kind."""
+    return await _large(open_api, stand_in)
+
+
+async def _large(open_api: Open, stand_in: StandIn, **settings: Any) -> TestClient[Any, Any]:
     stand_in.add("companies", "acme", {"platform_company_id": "acme"}, numeric_id="1")
     stand_in.grant()
-    api = await open_api(fresh_seconds=3600.0, stale_seconds=3600.0)
+    api = await open_api(fresh_seconds=3600.0, stale_seconds=3600.0, **settings)
     headers = {"x-api-key": stand_in.keys[0]}
     assert (await api.get("/v1/companies", headers=headers)).status == 200
     many = search_response().replace(b'"value":0', b'"value":%d' % TOTAL)
@@ -59,6 +63,15 @@ async def test_deep_readers_are_led_to_the_snapshot(large: TestClient[Any, Any],
     refused = await large.get(f"{path}?page_number=5001&page_size=20")
     assert refused.status == 400
     assert f"/snapshot/{name} returns all records" in (await refused.json())["detail"]
+
+
+async def test_without_snapshots_deep_readers_are_led_nowhere(open_api: Open, stand_in: StandIn) -> None:
+    api = await _large(open_api, stand_in, without=("changes",))
+    response = await api.get("/v1/offices?page_number=1&page_size=20")
+    assert "alternate" not in response.links
+    assert response.headers["Warning"] == '299 - "Numbered pages end after 100000 of 500000 records."'
+    refused = await api.get("/v1/offices?page_number=5001&page_size=20")
+    assert (refused.status, "snapshot" in await refused.text()) == (400, False)
 
 
 async def test_the_link_to_the_snapshot_keeps_the_scope_and_no_key(large: TestClient[Any, Any]) -> None:
