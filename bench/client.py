@@ -93,16 +93,13 @@ class Answer:
 
     @property
     def status(self) -> int:
-        """The status code."""
         return int(self.head[9:12])
 
     @property
     def body(self) -> bytes:
-        """The kept body."""
         return b"".join(self.pieces)
 
     def header(self, name: str) -> str | None:
-        """Return the value of a header."""
         found = re.search(rb"\r\n" + name.encode() + rb":[ \t]*([^\r]*)", self.head, re.IGNORECASE)
         return None if found is None else found[1].decode("latin-1")
 
@@ -111,7 +108,6 @@ class Connection(asyncio.Protocol):
     """One connection that is kept alive; one request at a time."""
 
     def __init__(self) -> None:
-        """Nothing is asked yet."""
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[Answer] | None = None
         self._keep = False
@@ -148,12 +144,10 @@ class Connection(asyncio.Protocol):
         return answer
 
     def close(self) -> None:
-        """Close the connection."""
         if self._transport is not None:
             self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport."""
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
@@ -198,7 +192,6 @@ class Pool:
     """Connections to several servers, kept for the next measurement."""
 
     def __init__(self) -> None:
-        """Nothing is connected yet."""
         self._kept: dict[str, list[Connection]] = {}
 
     async def take(self, server: str, count: int) -> list[Connection]:
@@ -210,7 +203,6 @@ class Pool:
         return kept[:count]
 
     def close(self) -> None:
-        """Close all connections."""
         for connections in self._kept.values():
             for connection in connections:
                 connection.close()

@@ -40,7 +40,6 @@ class Progress:
     """Lines on standard error, with the time since the start."""
 
     def __init__(self) -> None:
-        """Start the clock."""
         self._started = self._shown = time.monotonic()
 
     def report(self, text: str, *, seldom: bool = False) -> None:

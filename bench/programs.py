@@ -142,7 +142,6 @@ class MeasuredCommand:
     """A run of `brokerage ARGUMENTS`."""
 
     def __init__(self, *arguments: str, environment: Mapping[str, str], ran: Version = OURS) -> None:
-        """Start it with more environment variables."""
         self._name, self._started = " ".join(arguments), time.perf_counter()
         self._measured, written = os.pipe()
         self.process = subprocess.Popen(  # noqa: S603 - our own command

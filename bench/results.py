@@ -84,7 +84,6 @@ class Results(msgspec.Struct):
     absent: dict[str, str] = msgspec.field(default_factory=dict)
 
     def find(self, group: str, arm: Arm) -> Measured | None:
-        """Return what was measured of an arm."""
         return self.groups.get(group, {}).get(arm.name)
 
     def forget(self, stage: str) -> None:

@@ -151,7 +151,6 @@ async def identifiers(connection: ConnectionSettings) -> list[str]:
 
 
 async def companies(connection: ConnectionSettings) -> list[Company]:
-    """Return the companies that have listings, the largest first."""
     async with connect(connection, connections=1, timeout=60) as client:
         answer = await client.search(index=connection.alias(COMPANIES), size=1000, source=False)
         keys = [hit["_id"] for hit in answer["hits"]["hits"]]

@@ -92,7 +92,6 @@ class AuditReport:
         return [*pauses, *gaps, *broken] if periods else ["Nothing was recorded."]
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines for a terminal."""
         for record in self.records:
             yield f"{record.resource} {record.identifier}: {record.state}, sequence {record.sequence}"
         for start, end in self.coverage.periods():

@@ -16,7 +16,6 @@ class LazyGroup(click.RichGroup):
     """A group of commands in the order of its help."""
 
     def __init__(self, *args: Any, modules: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
-        """Take where each command is defined, as "module:attribute", and its summary in the help of the group."""
         super().__init__(*args, **kwargs)
         self.modules = modules
 

@@ -60,7 +60,6 @@ class TimestampOption(click.ParamType[dt.datetime]):
     def convert(
         self, value: str | dt.datetime, param: click.Parameter | None, ctx: click.Context | None
     ) -> dt.datetime:
-        """Return the time with its offset."""
         try:
             moment = dt.datetime.fromisoformat(str(value))
         except ValueError:
@@ -76,7 +75,6 @@ class DurationOption(click.ParamType[dt.timedelta]):
     def convert(
         self, value: str | dt.timedelta, param: click.Parameter | None, ctx: click.Context | None
     ) -> dt.timedelta:
-        """Return the duration."""
         if isinstance(value, dt.timedelta):
             return value
         match = _DURATION.fullmatch(value)
@@ -91,7 +89,6 @@ class CompanyOption(click.ParamType[str]):
     name = "C"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the value unchanged."""
         if not _COMPANY.fullmatch(value):
             self.fail(f"{value!r} is not a company: use its key (letters, digits, _ and -) or numeric id.", param, ctx)
         return value
@@ -103,7 +100,6 @@ class TierOption(click.ParamType[str]):
     name = "T"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the value unchanged."""
         if not re.fullmatch(TIER_PATTERN, value):
             self.fail(f"{value!r} is not a tier name: use 1 to 32 of a-z, 0-9 and -.", param, ctx)
         return value

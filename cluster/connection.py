@@ -82,7 +82,6 @@ class ConnectionSettings:
             )
 
     def alias(self, resource: Resource) -> str:
-        """Return the alias of the live generation of a resource."""
         return self.prefix + resource.alias
 
     def authorization(self) -> dict[str, str]:
@@ -93,7 +92,6 @@ class ConnectionSettings:
 
     @property
     def keys_index(self) -> str:
-        """The index of API keys."""
         return f"{self.prefix}api_keys"
 
     @property

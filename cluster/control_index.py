@@ -81,7 +81,6 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 def mark_id(alias: str) -> str:
-    """Return the id of the document with the mark of an alias."""
     return f"mark-{alias}"
 
 
@@ -175,7 +174,6 @@ class LedgerArchive(msgspec.Struct, frozen=True):
 
 
 def archive_id(number: int) -> str:
-    """Return the id of the document with an archive."""
     return f"{HEAD_ID}-{number:06}"
 
 

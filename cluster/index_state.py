@@ -149,7 +149,6 @@ def _segments(copy: Mapping[str, Any]) -> int:
 
 
 def wear_sentence(wear: IndexWear) -> str:
-    """Return a sentence that says how worn an index is."""
     return (
         f"{wear.worn_shards} of {wear.shards} shards are worn: {wear.deleted:.1%} deleted documents, {wear.segments} "
         "segments at most. Pages cost more than after a rebuild."

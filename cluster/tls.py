@@ -79,7 +79,6 @@ class TlsContext(ssl.SSLContext):
     """
 
     def __new__(cls, ca_certs: str = "", fingerprint: str = "") -> Self:  # noqa: ARG004 - for `__init__`
-        """Create a client context, which verifies names and chains."""
         return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
 
     def __init__(self, ca_certs: str = "", fingerprint: str = "") -> None:

@@ -157,7 +157,6 @@ class DownloadMeter:
 
     @contextmanager
     def file(self, _name: str, _size: int) -> Iterator["Callable[[int], None]"]:
-        """Return the progress callback of the download library."""
         yield self._add
 
     def _add(self, count: int) -> None:

@@ -37,7 +37,6 @@ def resolve(version: str, context: "MavenContext") -> "list[MavenArtifact]":
 
 
 def pin(jar: "MavenArtifact") -> Artifact:
-    """Download a jar and return its artifact."""
     file = jar.resolve()
     coordinate = f"{jar.groupId}:{jar.artifactId}:{jar.version}"
     return Artifact(coordinate, sha256_of(file), file.stat().st_size)

@@ -132,7 +132,6 @@ _HIGHEST: Final = 65535
 
 
 def free_ports(count: int) -> list[int]:
-    """Distinct ports that are currently free."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for free in sockets:

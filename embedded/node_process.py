@@ -39,7 +39,6 @@ class NodeAddress:
 
     @property
     def url(self) -> str:
-        """The HTTP address of the node."""
         return f"http://{HOST}:{self.http}"
 
 
@@ -166,7 +165,6 @@ class NodeProcess:
 
     @property
     def pid(self) -> int:
-        """The process number."""
         return self._process.pid
 
     @property

@@ -89,12 +89,10 @@ class DictionaryEntity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
     @property
     def source_agent_id_sources(self) -> tuple[ValueSource, ...]:
-        """The sources of the identifier that an agent has in the source system."""
         return _as_sources(self.source_agent_id)
 
     @property
     def value_sources(self) -> Iterator[ValueSource]:
-        """Every value source of the entity."""
         for spec in (*self.fields.values(), self.source_agent_id):
             yield from _as_sources(spec)
         yield from (value for value in (self.inactive, self.not_public) if value is not None)

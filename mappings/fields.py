@@ -48,7 +48,6 @@ _DOT_SEGMENTS = frozenset({".", ".."})
 
 
 def is_identifier(text: str) -> bool:
-    """Whether a record may have this identifier."""
     if _IDENTIFIER.fullmatch(text) is None or text in _DOT_SEGMENTS:
         return False
     return text.isascii() or len(text.encode()) <= MAX_BYTES
@@ -83,7 +82,6 @@ class TextForm(Enum):
 
     @property
     def stored_pattern(self) -> str:
-        """The regular expression of the stored texts."""
         return self.value.pattern
 
     def canonical(self, text: str) -> str | None:
@@ -193,7 +191,6 @@ class Field:
 
 
 def string(name: str, note: str = "") -> Field:
-    """Declare a string."""
     return Field(name=name, kind=FieldKind.STRING, note=note)
 
 
@@ -243,7 +240,6 @@ def number(name: str, note: str = "") -> Field:
 
 
 def boolean(name: str, note: str = "") -> Field:
-    """Declare a boolean."""
     return Field(name=name, kind=FieldKind.BOOLEAN, note=note)
 
 
@@ -253,7 +249,6 @@ def untyped(name: str) -> Field:
 
 
 def untyped_named(*names: str) -> tuple[Field, ...]:
-    """Declare several untyped fields."""
     return tuple(untyped(name) for name in names)
 
 

@@ -27,7 +27,6 @@ class Generation:
     number: int
 
     def __str__(self) -> str:
-        """Return the index name."""
         return f"{self.alias}-v{self.number:04d}"
 
     @property

@@ -155,7 +155,6 @@ def timestamps_schema(resource: Resource, *, underscored: bool = False) -> dict[
 
 
 def _identifier_name(resource: Resource, underscored: bool) -> str:  # noqa: FBT001 - passed on as is
-    """Return the key of the identifier."""
     return underscore(resource.identifier) if underscored else resource.identifier
 
 

@@ -63,7 +63,6 @@ class Resource:
 
     @cached_property
     def flags(self) -> dict[View, dict[str, tuple[Field, ...]]]:
-        """The fields that each flag includes, by view."""
         return {view: self._flags_of(view) for view in View}
 
     def _flags_of(self, view: View) -> dict[str, tuple[Field, ...]]:
@@ -101,7 +100,6 @@ class Resource:
 
     @cached_property
     def address_fields(self) -> frozenset[str]:
-        """The search fields that are read from the address."""
         return frozenset(field.name for field in self.search_fields if not self.address.isdisjoint(field.sources))
 
     def shown_content(self, withheld: Collection[str], display: DisplayLicence | None = None) -> ShownContent:
@@ -111,11 +109,9 @@ class Resource:
 
     @cached_property
     def own_fields(self) -> tuple[SearchField, ...]:
-        """The indexed fields that not every resource has."""
         contents = (*self.restricted_contents, *self.address_contents)
         return self.search_fields + tuple(field for content in contents for field in content.search_fields)
 
     @cached_property
     def indexed_fields(self) -> tuple[SearchField, ...]:
-        """Every indexed field of a document."""
         return SYSTEM_FIELDS + self.own_fields

@@ -38,7 +38,6 @@ class ShardRanges:
 
     @property
     def count(self) -> int:
-        """The number of shards."""
         return len(self.cuts) + 1
 
     @property
@@ -52,7 +51,6 @@ class ShardRanges:
         return {META_KEY: {"cuts": [*self.cuts], "routings": [*self.routings]}} if self.is_routed else {}
 
     def shard(self, key: str) -> int:
-        """Return the number of the shard that has a feed key."""
         return bisect_right(self.cuts, key)
 
     def routing(self, key: str) -> str | None:

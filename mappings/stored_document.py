@@ -158,7 +158,6 @@ def split_document_id(document_id: str) -> tuple[str, str]:
 
 
 def is_move(document_id: str) -> bool:
-    """Whether the id is that of a move document."""
     return "/" in document_id
 
 
@@ -204,5 +203,4 @@ class Digest:
         self.total = (self.total + record_hash(identifier, *values)) % _MODULUS
 
     def __add__(self, other: Digest) -> Digest:
-        """Return the digest of the union of two disjoint sets."""
         return Digest(self.count + other.count, (self.total + other.total) % _MODULUS)

@@ -50,7 +50,6 @@ class ShownContent:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of the content hashes that records may have."""
         return frozenset({self.content, self.without_address.content})
 
     @property
@@ -70,7 +69,6 @@ class ShownContent:
 
     @property
     def search_fields(self) -> tuple[SearchField, ...]:
-        """The three search fields."""
         names = (self.content, self.proof_high, self.proof_low)
         return tuple(SearchField(name=name, mapping=_LONG, origin=FieldOrigin.INDEXER) for name in names)
 
@@ -139,7 +137,6 @@ ADDRESS_MEMBERS = frozenset(
 
 
 def refuses(record: bytes | memoryview, switch: str) -> bool:
-    """Return whether a switch of an encoded record is false."""
     key = _KEYS[switch]
     # The indexer writes only plain values before the switches, so the first key found is the record's own.
     head = bytes(record[:_HEAD_BYTES])

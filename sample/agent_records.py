@@ -21,7 +21,6 @@ _MLS = {"name": "sample_mls", "display_name": "Sample MLS (generated)", "mls_abb
 
 
 def agent_lines(agents: Iterable[SampleAgent], seed: int, clock: SampleClock) -> Iterator[bytes]:
-    """Yield the lines of agents.ndjson."""
     chance = seeded_random(seed, "agent records")
     for agent in agents:
         updated = agent.deactivated or clock.last_changed(chance)

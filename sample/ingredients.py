@@ -176,7 +176,6 @@ def area_fields(chance: Random) -> dict[str, dict[str, object]]:
 
 
 def street_address(chance: Random) -> str:
-    """Return an invented street address."""
     words = load_names()
     street = f"{pick(chance, words.streets)} {pick(chance, words.street_kinds)} {pick(chance, words.quarters)}"
     return f"{between(chance, 100, 39999)} {street}"

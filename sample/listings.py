@@ -42,7 +42,6 @@ class ListingGenerator:
     """Makes listings one by one; the state is the dice."""
 
     def __init__(self, staff: SampleStaff, homes: PropertyFields, seed: int, clock: SampleClock) -> None:
-        """Take what the listings refer to."""
         self._staff, self._homes, self._clock = staff, homes, clock
         self._dice = seeded_random(seed, "listings")
         kinds = {kind.id: kind for kind in load_property_types()}
@@ -127,7 +126,6 @@ class SoldListingGenerator:
     """Makes sold listings one by one; the state is the dice."""
 
     def __init__(self, staff: SampleStaff, homes: PropertyFields, seed: int, clock: SampleClock) -> None:
-        """Take what the sold listings refer to."""
         self._staff, self._homes, self._clock = staff, homes, clock
         self._dice = seeded_random(seed, "sold listings")
         self._kinds = {kind.name: kind for kind in load_property_types()}

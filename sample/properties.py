@@ -112,7 +112,6 @@ class MediaGenerator:
     """The sets of one source."""
 
     def __init__(self, seed: int) -> None:
-        """Encode all sets."""
         chance = seeded_random(seed, "media")
         self.photo_sets = [_encoded(_photos(chance)) for _ in range(_PHOTO_SETS)]
         self.feature_sets = [_encoded(_features(chance)) for _ in range(_FEATURE_SETS)]
@@ -224,7 +223,6 @@ class PropertyFields:
     """Makes the shared members of a record."""
 
     def __init__(self, seed: int, tax_year: int) -> None:
-        """Read the tables and prepare what many records share."""
         self._areas = area_fields(seeded_random(seed, "areas"))
         self._remarks = load_table("remarks", RemarkPhrases)
         self._media = MediaGenerator(seed)

@@ -107,7 +107,6 @@ def _generate_offices(company: SampleCompany, count: int, seed: int, clock: Samp
 
 
 def office_lines(offices: Iterable[SampleOffice], seed: int, clock: SampleClock) -> Iterator[bytes]:
-    """Yield the lines of offices.ndjson."""
     chance = seeded_random(seed, "office records")
     for office in offices:
         closed = {"deactivated_at": format_timestamp(office.deactivated)} if office.deactivated else {}
@@ -193,7 +192,6 @@ def _generate_teams(offices: list[SampleOffice], count: int, seed: int) -> list[
 
 
 def team_lines(teams: Iterable[SampleTeam], seed: int, clock: SampleClock) -> Iterator[bytes]:
-    """Yield the lines of teams.ndjson."""
     chance = seeded_random(seed, "team records")
     for team in teams:
         yield envelope_line(team.office.company.key, clock.last_changed(chance), _team_record(team, chance))
@@ -344,7 +342,6 @@ class SampleStaff:
     """All houses; draws them in proportion to their companies' shares."""
 
     def __init__(self, listings: int, seed: int, clock: SampleClock) -> None:
-        """Assemble the houses that suit this number of listings."""
         self.companies = [_company_staff(company, listings, seed, clock) for company in load_companies()]
         shares = {number: round(house.company.share * 100) for number, house in enumerate(self.companies)}
         self._weighted = [self.companies[number] for number in weighted_list(shares)]

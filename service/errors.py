@@ -27,7 +27,6 @@ class ParameterFault:
         return cls(name if len(name) <= MAX_NAME_LENGTH else f"{name[:MAX_NAME_LENGTH]}…", message)
 
     def __str__(self) -> str:
-        """Return the message with the parameter's name."""
         return f"{self.parameter}: {self.message}"
 
 
@@ -45,7 +44,6 @@ class ApiError(Exception):
     def __init__(
         self, detail: str, faults: Sequence[ParameterFault] = (), headers: Mapping[str, str] | None = None
     ) -> None:
-        """Take the sentence for people, the faults of parameters and additional response headers."""
         super().__init__(detail)
         self.detail = detail
         self.faults = tuple(faults)
@@ -61,7 +59,6 @@ class InternalError(ApiError):
     """A defect of the service; the response never says which."""
 
     def __init__(self, reason: str) -> None:
-        """Keep the reason for the log."""
         super().__init__(
             "The request failed because of a defect in the service. Quote the request id when you report it."
         )
@@ -72,7 +69,6 @@ class ParameterError(ApiError):
     """Refused parameters, the first `MAX_FAULTS` of them at once."""
 
     def __init__(self, *faults: ParameterFault) -> None:
-        """Join the messages of the listed faults, and say how many more there are."""
         self._rest = [f"{len(faults) - MAX_FAULTS} more faults are not listed."] if len(faults) > MAX_FAULTS else []
         listed = faults[:MAX_FAULTS]
         super().__init__(" ".join([*map(str, listed), *self._rest]), listed)
@@ -84,7 +80,6 @@ class ParameterError(ApiError):
 
     @classmethod
     def of(cls, parameter: str, message: str) -> Self:
-        """Refuse one parameter."""
         return cls(ParameterFault(parameter, message))
 
 
@@ -96,7 +91,6 @@ class Unauthorized(ApiError, status=401, code="unauthorized", title="Unauthorize
     """No usable API key."""
 
     def __init__(self, detail: str) -> None:
-        """Add the authentication challenge."""
         super().__init__(detail, headers={"WWW-Authenticate": 'ApiKey realm="brokerage"'})
 
 
@@ -116,7 +110,6 @@ class HttpError(ApiError, status=400, code="refused", title="Refused"):
     """The HTTP layer refuses the request as it stands, with a status of its own."""
 
     def __init__(self, status: HTTPStatus, detail: str) -> None:
-        """Take the status, whose phrase is the title."""
         super().__init__(detail)
         self.status, self.title = status, status.phrase
 
@@ -145,7 +138,6 @@ class NotElasticsearch(EngineUnavailable):
     """The server at the cluster's address is not Elasticsearch."""
 
     def __init__(self) -> None:
-        """Set the reason for the log."""
         super().__init__("The server at the cluster's address is not Elasticsearch.")
 
 
@@ -197,5 +189,4 @@ class DeadlineExceeded(ApiError, status=504, code="deadline-passed", title="Dead
     """The request exceeded its deadline."""
 
     def __init__(self) -> None:
-        """Set when to retry."""
         super().__init__("The request took too long. Try again, or request less data.", headers={"Retry-After": "2"})

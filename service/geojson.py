@@ -28,7 +28,6 @@ _FEATURE_END = b"}"
 
 @cache
 def has_coordinates(resource: Resource) -> bool:
-    """Return whether the records of a resource have coordinates."""
     return _COORDINATES.issubset(field.name for field in resource.fields)
 
 
@@ -47,7 +46,6 @@ def feature_collection(variant: Variant, records: Sequence[JsonBytes], *, is_fin
 
 
 def feature(variant: Variant, record: JsonBytes) -> list[JsonBytes]:
-    """Return the parts of one feature."""
     return [_feature_start(variant)(record), record, _FEATURE_END]
 
 
@@ -102,11 +100,9 @@ class GeoJson:
             raise InvalidRequest.of(_TIMESTAMPS_ONLY, "has no coordinates; request application/json, or full records.")
 
     def page(self, variant: Variant, records: Sequence[JsonBytes], *, is_final: bool) -> list[JsonBytes]:
-        """Return a page of records as a feature collection."""
         return feature_collection(variant, records, is_final=is_final)
 
     def record(self, variant: Variant, record: JsonBytes) -> list[JsonBytes]:
-        """Return one record as a feature."""
         return feature(variant, record)
 
 

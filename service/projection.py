@@ -146,7 +146,6 @@ class Variant:
     hides_addresses: bool = False
 
     def encode(self, records: Sequence[JsonBytes]) -> Sequence[JsonBytes]:
-        """Return the encoded records in this variant."""
         projection = _projection(self)
         encoded = records if projection is None else projection.encode(records)
         return _with_addresses_hidden(self, records, encoded) if self.hides_addresses else encoded
@@ -157,7 +156,6 @@ class Variant:
         return not self.hides_addresses and _projection(self) is None
 
     def render(self, record: Record) -> bytes:
-        """Return one parsed record in this variant, encoded."""
         (encoded,) = self.encode([orjson.dumps(record)])
         return bytes(encoded)
 
@@ -176,7 +174,6 @@ class _Projection:
 
     @cached_property
     def strict(self) -> RecordLayout:
-        """The layout for records that the indexer wrote."""
         return LayoutOptions(self.underscored, strict=True).compile(self.fields, self.emptied)
 
     @cached_property

@@ -157,5 +157,4 @@ class RequestContext:
         self.timer.record(Layer.TURN)
 
     def mark(self, resource: Resource) -> Mark | None:
-        """Return the mark that this request can have read."""
         return self.services.indices[resource].mark.current

@@ -80,7 +80,6 @@ class Scope:
         object.__setattr__(self, "single_company", single)
 
     def covers(self, company: str) -> bool:
-        """Return whether a company is in the scope."""
         return self.companies is None or company in self.companies
 
 
@@ -170,7 +169,6 @@ class Visibility(NamedTuple):
 
     @classmethod
     def of(cls, key: ApiKey) -> Visibility:
-        """Return what a key may see."""
         return cls(withheld_groups(key.fields), key.display)
 
     def clauses(self, resource: Resource) -> tuple[dict[str, object], ...]:

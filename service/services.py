@@ -55,7 +55,6 @@ class Services:
 
     @cached_property
     def marks(self) -> dict[Resource, CachedValue[Mark | None]]:
-        """The marks of all resources."""
         return {resource: index.mark for resource, index in self.indices.items()}
 
     def provide(self, kind: type[State], value: State) -> None:

@@ -206,7 +206,6 @@ class ServiceSettings:
 
     @cached_property
     def proxies(self) -> tuple[IpNetwork, ...]:
-        """The networks of trusted proxies."""
         return read_networks(self.trusted_proxies)
 
     def __post_init__(self) -> None:

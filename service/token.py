@@ -24,7 +24,6 @@ class FeedTokenExpired(ApiError, status=410, code="token-expired", title="Token 
     """The changes since a token are no longer available."""
 
     def __init__(self, why: str) -> None:
-        """Take the reason as what follows "The token" in a sentence."""
         super().__init__(f"The token {why}: take a snapshot and continue from its token.")
 
 
@@ -62,7 +61,6 @@ class FeedPosition(msgspec.Struct, frozen=True, array_like=True):
         return self == FeedPosition(0, 0, 0)
 
     def advanced_to(self, sequence: int, mark: Mark) -> FeedPosition:
-        """Return the position at a later sequence of the life of a mark."""
         return FeedPosition(mark.epoch, sequence, self.floor, mark.life)
 
     def is_expired(self, mark: Mark) -> bool:
@@ -155,7 +153,6 @@ class TokenKeysMissing(EngineUnavailable):
     """The indexer has not made the keys that seal tokens."""
 
     def __init__(self) -> None:
-        """Name the command that makes them."""
         super().__init__("The control index has no token keys: the next run of `brokerage index update` makes them.")
         self.detail = (
             "Tokens cannot be issued until the indexer has run once with this version: `brokerage index update` or "
@@ -173,7 +170,6 @@ class TokenSealer:
     """Seals and opens tokens with the keys of an installation."""
 
     def __init__(self, keys: TokenKeys) -> None:
-        """Seal with the first key."""
         self._ciphers = {bytes.fromhex(key.id): AESSIV(key.secret) for key in keys.keys}
         self._newest = next(iter(self._ciphers))
 
@@ -184,7 +180,6 @@ class TokenSealer:
         return encode_base64(header + sealed)
 
     def knows(self, token: _SealedToken) -> bool:
-        """Whether the key of a token is known."""
         return token.key_id in self._ciphers
 
     def open(self, token: _SealedToken) -> bytes | None:
@@ -205,7 +200,6 @@ class TokenVault:
     """Seals and opens tokens; the keys are read from the control index and cached."""
 
     def __init__(self, sealer: CachedValue[TokenSealer | None]) -> None:
-        """Read the keys on first use."""
         self._sealer = sealer
 
     async def seal(self, contents: bytes) -> str:
@@ -259,7 +253,6 @@ def decode_base64(text: str) -> bytes:
 
 
 def is_sealed(text: str) -> bool:
-    """Whether a token is sealed."""
     return decode_base64(text)[:1] == _VERSION
 
 

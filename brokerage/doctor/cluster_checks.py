@@ -226,7 +226,6 @@ async def _zones(engine: StatusReader) -> dict[str, str]:
 
 
 def _placement_findings(copies: Iterable[ShardCopy], zones: Mapping[str, str], gigabytes: float) -> Iterator[Finding]:
-    """Yield a finding for each kind of problem of the shards."""
     copies = [*copies]
     divide = f"Raise {SHARDS_SETTING}, or set it to auto, and rebuild. {SIZE_SETTING} is {gigabytes:g}."
     kinds = [

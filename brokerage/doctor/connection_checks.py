@@ -107,7 +107,6 @@ _ROLE = "Give it the role `brokerage_service` of docs/elasticsearch-rights.md"
 
 
 def _read_indices(connection: ConnectionSettings) -> list[str]:
-    """Return the aliases and indices that the service reads."""
     return [*map(connection.alias, RESOURCES), connection.keys_index, connection.control_index]
 
 

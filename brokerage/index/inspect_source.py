@@ -86,7 +86,6 @@ _MAX_SHOWN_CHARACTERS = 40
 
 
 def check_report(check: SourceCheck) -> Iterator[Table | str]:
-    """Yield the tables and sentences of a report."""
     for note in check.notes:
         yield f"Note: {note}."
     if check.companies:
@@ -181,7 +180,6 @@ td { vertical-align: top; }
 
 
 def _check_page(source: str, check: SourceCheck) -> str:
-    """Return the page of a report."""
     title = f"Check of {source}"
     body = [f"<h1>{escape(title)}</h1>", *map(_paragraph, _sentences(check))]
     for resource in check.resources:

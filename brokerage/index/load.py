@@ -170,7 +170,6 @@ async def _live_companies(context: indexer.IndexerContext) -> Companies:
 
 
 def _print_problems(summary: indexer.RunSummary) -> None:
-    """Print the problems of each resource."""
     for report in summary.resources:
         for line in problem_lines(report):
             print_error_line(line)

@@ -52,7 +52,6 @@ def coverage_request(companies: tuple[str, ...], *, is_all: bool = False) -> Cov
 
 
 def print_error_line(sentence: str) -> None:
-    """Print a line on standard error."""
     echo(sentence, err=True)
 
 

@@ -80,7 +80,6 @@ class NodeHealth:
 
     @property
     def is_responsive(self) -> bool:
-        """Whether the node is healthy and no probe is pending."""
         return self.is_healthy and self._probe_task is None
 
     def request_started(self, limit: asyncio.Timeout) -> None:
@@ -90,7 +89,6 @@ class NodeHealth:
             self._schedule_tick()
 
     def request_succeeded(self) -> None:
-        """Register a successful request."""
         self._is_trusted = True
 
     def request_failed(self) -> None:
@@ -159,7 +157,6 @@ class NodeHealth:
             await self._probe()
 
     def _abort_requests(self) -> None:
-        """Abort the requests in flight, so that they can be sent to other nodes."""
         aborted = {limit for limit in self.in_flight if not limit.expired()}
         self.in_flight -= aborted
         for limit in aborted:
@@ -224,7 +221,6 @@ class NodeConnection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Store the transport."""
         self._transport = cast("asyncio.Transport", transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the parser knows better
@@ -284,7 +280,6 @@ class ReadingNode(AiohttpHttpNode):
     """A node queried over `NodeConnection`s; bodies are bytearrays that belong to the caller."""
 
     def __init__(self, config: NodeConfig) -> None:
-        """Configure the node; connections are opened on demand."""
         super().__init__(config)
         if config.ssl_assert_fingerprint:
             raise ValueError("Fingerprints are verified by the SSL context: see `cluster.tls`.")

@@ -131,7 +131,6 @@ class ResponseParser:
 
     @property
     def is_done(self) -> bool:
-        """Whether the response is complete."""
         return self._state is _ParseState.DONE
 
     @property

@@ -35,7 +35,6 @@ class ResourceNamesOption(click.ParamType[tuple[str, ...]]):
         return tuple(name for name in RESOURCE_NAMES if name in names)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:  # noqa: ARG002 - click's signature
-        """Complete the last of the names."""
         before, comma, last = incomplete.rpartition(",")
         taken = before.split(",")
         return [

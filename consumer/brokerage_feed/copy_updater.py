@@ -166,7 +166,6 @@ class CopyUpdater:
         status.snapshots += 1
 
     def report_stage(self, resource: str, stage: PullStage) -> None:
-        """Report the stage of a resource."""
         status = self.statuses[resource]
         status.stage, status.note = stage, None
         self._show(status)

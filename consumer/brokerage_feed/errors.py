@@ -11,7 +11,6 @@ class FeedRequestRejected(FeedError):
     """The service rejects the request because of its key, scope or parameters: do not retry. `status` is the code."""
 
     def __init__(self, status: int, message: str) -> None:
-        """Store the HTTP status."""
         super().__init__(message)
         self.status = status
 

@@ -85,12 +85,10 @@ class Feed:
         self.on_wait: OnWait = lambda seconds, reason: None  # noqa: ARG005 - default
 
     async def __aenter__(self) -> Self:
-        """Open the HTTP session."""
         await self._client.open()
         return self
 
     async def __aexit__(self, *_details: object) -> None:
-        """Close the HTTP session."""
         await self._client.close()
 
     async def snapshot(self, resource: str, after: str | None = None) -> tuple[SnapshotHeader, Records]:
@@ -192,7 +190,6 @@ class Feed:
                 self.token = page.next
 
     def __aiter__(self) -> AsyncIterator[Change]:
-        """Follow all resources from `token`, or else from the beginning."""
         return self.follow([self.token] if self.token else ())
 
     @property
@@ -260,7 +257,6 @@ class FileDownload:
     """The download of one file to a path, which may hold its first bytes."""
 
     def __init__(self, client: FeedHttpClient, file: ListedFile, path: Path) -> None:
-        """Use an open client."""
         self._client, self._file, self._path = client, file, path
 
     async def run(self, url: str, parameters: Mapping[str, str], backoff: AttemptBackoff) -> None:

@@ -201,7 +201,6 @@ class FeedHttpClient:
         )
 
     async def close(self) -> None:
-        """Close the sessions."""
         await self._session.close()
         await self._keyless.close()
 

@@ -42,7 +42,6 @@ class SnapshotRecord(msgspec.Struct):
     record: msgspec.Raw
 
     def __post_init__(self) -> None:
-        """Check what types cannot express; msgspec turns a ValueError into its ValidationError."""
         _require_storable(self.company, self.id, self.time, self.record)
 
     @property
@@ -72,7 +71,6 @@ class Change(msgspec.Struct):
     reason: str | None = None
 
     def __post_init__(self) -> None:
-        """Check what types cannot express; msgspec turns a ValueError into its ValidationError."""
         _require_storable(self.company, self.id, self.time, self.record if self.reason is None else b"{}")
         if self.reason is None and not self.content:
             raise ValueError("a change without a reason has no content")
@@ -147,7 +145,6 @@ class PublishedFiles(msgspec.Struct):
     changes: Annotated[list[ListedFile], msgspec.Meta(max_length=100_000)] | None = None
 
     def __post_init__(self) -> None:
-        """Check what types cannot express; msgspec turns a ValueError into its ValidationError."""
         dt.datetime.fromisoformat(self.published)
 
     def of_format(self, name: str) -> list[ListedFile]:

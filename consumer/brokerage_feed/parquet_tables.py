@@ -47,7 +47,6 @@ class ParquetTables:
     """Writes the tables of a resource, each to the file that `create` opens by the table's name."""
 
     def __init__(self, resource: str, spelling: Spelling, create: Callable[[str], IO[bytes]]) -> None:
-        """Open all files; a table without rows is a file, too."""
         tables = typed_tables(resource)
         self._schema = _read_schema(tables)
         self._files = [_TableFile(table, spelling, create(table.name)) for table in tables]
@@ -134,7 +133,6 @@ class _TableFile:
         self._file.close()
 
     def close(self) -> None:
-        """Close the file, which is not complete."""
         with suppress(Exception):
             self._writer.close()
         self._file.close()
@@ -200,7 +198,6 @@ class OtherValues:
     """Reads the columns of kind `ANY` of a table from the lines of a snapshot."""
 
     def __init__(self, table: TypedTable) -> None:
-        """Compile a decoder that skips everything else."""
         self._member = table.member
         self.columns = tuple(column for column in table.columns if column.kind is ColumnKind.ANY)
         members = _members([column.path for column in self.columns])

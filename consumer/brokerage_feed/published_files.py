@@ -42,7 +42,6 @@ class FileUpdater:
     """Loads published files into a copy; `folder` keeps them until they are loaded."""
 
     def __init__(self, feed: Feed, copy: SqliteCopy, folder: Path) -> None:
-        """Use an open feed."""
         self._feed, self._copy, self._folder = feed, copy, folder
 
     async def load(self, status: PullStatus, on_progress: Callable[[], None]) -> bool:

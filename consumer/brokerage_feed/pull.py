@@ -176,7 +176,6 @@ async def _run_pull(arguments: PullArguments, feed: Feed, copy: SqliteCopy, show
 
 @contextmanager
 def exit_on_pull_error() -> Iterator[None]:
-    """Turn errors of a pull into one sentence and an exit code."""
     try:
         yield
     except FeedUnavailable as error:

@@ -18,7 +18,6 @@ class PullProgressBars:
     """One bar per resource: share of its snapshot, records and rate, then the number of changes."""
 
     def __init__(self, console: Console) -> None:
-        """Write to the console of the caller."""
         self._console = console
         self._progress = Progress(
             TextColumn("{task.description}"),
@@ -31,12 +30,10 @@ class PullProgressBars:
         self._started: dict[str, float] = {}
 
     def __enter__(self) -> Self:
-        """Start the live display."""
         self._progress.start()
         return self
 
     def __exit__(self, *_details: object) -> None:
-        """Stop the live display; the bars stay visible."""
         self._progress.stop()
 
     def show(self, status: PullStatus) -> None:

@@ -75,13 +75,11 @@ class PullProgressLog:
     """One line per change of stage or note, one every five seconds in between, and one for the summary."""
 
     def __init__(self, stream: TextIO) -> None:
-        """Write to a stream, which the caller closes."""
         self._stream = stream
         self._last_shown: dict[str, tuple[PullStage, str | None]] = {}
         self._written = 0.0
 
     def __enter__(self) -> Self:
-        """Do nothing."""
         return self
 
     def __exit__(self, *_details: object) -> None:

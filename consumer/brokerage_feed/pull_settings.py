@@ -17,13 +17,11 @@ class SettingOption(click.Option):
     is_secret = False
 
     def __init__(self, names: list[str], **attributes: Any) -> None:
-        """Declare an option as click does; its help names the variable, and the default unless it is a flag."""
         shown = {"show_envvar": True, "show_default": not attributes.get("is_flag", False)}
         super().__init__(names, **shown | attributes)
 
     @property
     def variable(self) -> str:
-        """The name of the variable."""
         return str(self.envvar)
 
     def resolve_envvar_value(self, ctx: click.Context) -> str | None:

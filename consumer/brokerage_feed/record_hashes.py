@@ -29,7 +29,6 @@ class RunningDigest:
     total: int = 0
 
     def add(self, identifier: str, content: str) -> None:
-        """Add a record."""
         self.count += 1
         self.total += record_hash(identifier, content)
 

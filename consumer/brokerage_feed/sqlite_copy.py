@@ -92,15 +92,12 @@ class SqliteCopy:
             raise
 
     def __enter__(self) -> Self:
-        """Return the copy."""
         return self
 
     def __exit__(self, *_details: object) -> None:
-        """Close the file."""
         self._connection.close()
 
     def checkpoint(self, resource: str) -> CopyCheckpoint:
-        """Return the checkpoint of a resource."""
         with self._copy_errors():
             return CopyCheckpoint(*self._connection.execute(_SELECT_CHECKPOINT, (resource,)).fetchone())
 
@@ -110,7 +107,6 @@ class SqliteCopy:
             self._connection.execute(_BEGIN, (header.token, header.count, resource))
 
     def add_snapshot_records(self, resource: str, records: Sequence[SnapshotRecord]) -> None:
-        """Store the next records of the snapshot."""
         with self._transaction():
             self._put(resource, records)
             self._connection.execute(_SET_CURSOR, (records[-1].cursor, resource))
@@ -139,7 +135,6 @@ class SqliteCopy:
                 self._connection.execute("UPDATE state SET token = ? WHERE resource = ?", (page.next, resource))
 
     def _apply(self, resource: str, changes: Sequence[Change]) -> None:
-        """Apply the last change of each identifier."""
         last = {change.id: change for change in changes}.values()
         self._put(resource, [change for change in last if change.reason is None])
         removed = [(change.id,) for change in last if change.reason is not None]
@@ -298,7 +293,6 @@ def _renew_views(connection: sqlite3.Connection, resource: str) -> None:
 
 
 def view_statement(resource: str, table: TypedTable) -> str:
-    """Return the statement that creates the view of a table."""
     if table.member is None:
         leading, source = ", ".join((*FEED_COLUMNS, "record")), _stored_table(resource)
         columns = _columns(table, "record")

@@ -46,7 +46,6 @@ class SyncFeed:
         self._thread: threading.Thread
 
     def __enter__(self) -> Self:
-        """Open the HTTP session."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="brokerage-feed", daemon=True)
         self._thread.start()
@@ -58,7 +57,6 @@ class SyncFeed:
         return self
 
     def __exit__(self, *_details: object) -> None:
-        """Close the HTTP session; iterators that were not read to their end end."""
         try:
             self._wait(self._feed.__aexit__())
             self._wait(self._loop.shutdown_asyncgens())
@@ -84,7 +82,6 @@ class SyncFeed:
                 self.token = page.next
 
     def __iter__(self) -> Iterator[Change]:
-        """Follow all resources from `token`, or else from the beginning."""
         return self.follow([self.token] if self.token else ())
 
     def published(self, resource: str, since: str = "") -> PublishedFiles:

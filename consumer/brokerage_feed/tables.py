@@ -64,7 +64,6 @@ class TypedColumn:
     prefix: str = ""  # of a name that a column of the feed has
 
     def name(self, spelling: Spelling) -> str:
-        """Return its name."""
         parts = self.path if spelling is Spelling.CONTRACT else map(underscore, self.path)
         return self.prefix + "_".join(parts)
 
@@ -85,7 +84,6 @@ def underscore(name: str) -> str:
 
 @cache
 def typed_tables(resource: str) -> tuple[TypedTable, ...]:
-    """Return the tables of a resource, its own first."""
     record = RECORD_TYPES[resource]
     members, title = get_type_hints(record, include_extras=True), underscore(record.__name__)
     own = tuple(column for name, hint in members.items() for column in _columns((name,), hint, f"{title}_"))

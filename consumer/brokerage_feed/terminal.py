@@ -50,7 +50,6 @@ class StoppedBySignal(BaseException):
     """SIGINT or SIGTERM arrived; `number` is the signal."""
 
     def __init__(self, number: int) -> None:
-        """Store the number of the signal."""
         super().__init__(number)
         self.number = number
 

@@ -81,7 +81,6 @@ def encode_page(page: SentPage, identifiers: Iterable[str]) -> str:
 
 
 def pages_with(pages: str, identifiers: Collection[str]) -> Iterator[SentPage]:
-    """Yield the pages of a row that list one of the identifiers."""
     if not any(f"\n{identifier}\n" in pages for identifier in identifiers):
         return
     for text in pages.split("\t")[1:]:
@@ -92,7 +91,6 @@ def pages_with(pages: str, identifiers: Collection[str]) -> Iterator[SentPage]:
 
 
 def holding_clauses(resource: str, identifiers: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the clauses for the rows that may list one of the identifiers."""
     ranges = [
         {"bool": {"filter": [{"range": {"first": {"lte": name}}}, {"range": {"last": {"gte": name}}}]}}
         for name in identifiers
@@ -222,7 +220,6 @@ class RecordingAudit:
             self._noted.append(SentRecords(partial(identifiers_of_changes, entries), sequences))
 
     def batch(self, resource: Resource, lines: Sequence[JsonBytes]) -> None:
-        """Record a batch of a stream at once, by the beginnings of its lines."""
         key = (resource.alias, LIVE)
         self._record_now(lambda: {key: identifiers_of_lines(lines)})
 
@@ -285,7 +282,6 @@ class AuditRow:
         return len(text)
 
     def document(self) -> dict[str, Any]:
-        """Return the document of the row."""
         members = {"kind": SENT, "since": self.since, "until": self.until, "first": self.first, "last": self.last}
         return {**members, **self.about._asdict(), "pages": "".join(self.pages)}
 
@@ -317,7 +313,6 @@ class AuditLog:
         self.gap = AuditGap()
 
     def open(self, key_id: str, *, is_head: bool) -> RecordingAudit:
-        """Return the audit of one request."""
         return RecordingAudit(self.record, key_id, is_head=is_head)
 
     def record(self, key_id: str, sent: Sequence[SentRecords], *, unchanged: bool) -> None:
@@ -375,7 +370,6 @@ class AuditLog:
         self._closed.extendleft(rows)
 
     def written(self, rows: Iterable[AuditRow]) -> None:
-        """Release rows that were written."""
         self.pending_bytes -= sum(row.size for row in rows)
 
     def take_gap(self) -> AuditGap:
@@ -420,7 +414,6 @@ class WrittenAudit(SentObserver):
         )
 
     def open(self, key_id: str, *, is_head: bool) -> Sent:
-        """Return the audit of one request."""
         return self.log.open(key_id, is_head=is_head)
 
     async def run(self) -> None:

@@ -50,7 +50,6 @@ class AuditCoverage:
     gaps: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, document: dict[str, Any]) -> None:
-        """Add the document of a session or of a gap."""
         if document["kind"] == GAP:
             self.gaps.append(document)
             return
@@ -78,7 +77,6 @@ class AuditStore:
     """The audit of one cluster, behind its alias."""
 
     def __init__(self, client: AsyncElasticsearch, alias: str) -> None:
-        """Use the alias; its indices are named after it."""
         self._client = client
         self._alias = alias
 
@@ -186,7 +184,6 @@ class Holder:
     absent: SentPage | None = None
 
     def add(self, record: SentRecord) -> None:
-        """Add one time that the key was sent the record."""
         page = record.page
         if record.state == EVENT:
             self.event = _later(self.event, page)

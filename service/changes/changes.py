@@ -50,7 +50,6 @@ class PageRequest:
 
     @property
     def identity(self) -> Hashable:
-        """Equal for requests with the same page."""
         return self.view.identity, tuple(self.positions.items()), tuple(self.marks.values()), self.size
 
 

@@ -58,7 +58,6 @@ class BucketList:
 
     @property
     def total(self) -> Digest:
-        """The digest of all of them."""
         return sum((Digest(bucket.count, int(bucket.digest, 16)) for bucket in self.buckets), Digest())
 
     @property

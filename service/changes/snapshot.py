@@ -254,7 +254,6 @@ class SnapshotPosition(NamedTuple):
     identifier: str
 
     def __str__(self) -> str:
-        """Return the position as clients send it."""
         return feed_key(self.company, self.identifier)
 
 

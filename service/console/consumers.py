@@ -49,7 +49,6 @@ class PauseStats(msgspec.Struct):
         return self.count >= MIN_KNOWN_PAUSES
 
     def add(self, seconds: float) -> None:
-        """Add a pause."""
         self.seconds = self.seconds + _PAUSE_WEIGHT * (seconds - self.seconds) if self.count else seconds
         self.count += 1
 
@@ -86,7 +85,6 @@ class FeedConsumer(msgspec.Struct):
         return "did not return for its next walk" if self.is_final else "stopped in the middle of a walk"
 
     def record_page(self, page: FeedPage, now: float) -> None:
-        """Record the next page."""
         if self.repeats or self.is_final:
             self._pauses.add(now - self.at)
         is_same = (self.after, self.updated_since) == (page.after, page.updated_since)

@@ -115,7 +115,6 @@ def traffic_notices(figures: Figures) -> Iterator[Notice]:
 
 
 def consumer_notices(consumers: Iterable[ConsumerRow]) -> Iterator[Notice]:
-    """Yield the consumers that are stuck."""
     for consumer in consumers:
         if consumer.trouble:
             text = f"{consumer.name or consumer.seen.key_id} ({consumer.seen.resource}) {consumer.trouble}."

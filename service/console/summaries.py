@@ -208,7 +208,6 @@ class ResourceSummaries:
     """Reads the summaries of all resources, with a cache of a few seconds."""
 
     def __init__(self, services: Services) -> None:
-        """Start with empty caches."""
         self._services = services
         self._indices = CachedValue(partial(read_inventory, services.engine, services.connection), _AGES)
         self._wear = CachedValue(partial(read_live_wear, services.engine, services.connection), _WEAR_AGES)
@@ -353,7 +352,6 @@ class SiblingWorkers:
     """Reads their snapshots; addresses come from the settings and the local socket, never from a request."""
 
     def __init__(self, settings: ServiceSettings) -> None:
-        """Compute the ports of all workers."""
         self._ports = range(settings.metrics_port, settings.metrics_port + settings.workers)
         self._session: ClientSession | None = None
 

@@ -121,7 +121,6 @@ class FilePayload(Payload):
         raise ClientConnectionResetError("The client has disconnected.")
 
     async def close(self) -> None:
-        """Close the file and release the slot."""
         self._slot.release()
         self._value.close()
         await super().close()

@@ -20,7 +20,6 @@ class NotPublished(ApiError, status=404, code="not-published", title="Not publis
     """No files are published, or they are no longer served."""
 
     def __init__(self, resource: str) -> None:
-        """Name the snapshot, which has the same content."""
         super().__init__(
             f"No current files are published for these {resource.replace('_', ' ')}. `/v1/snapshot/{resource}` has the "
             "same content."
@@ -31,7 +30,6 @@ class FilesForbidden(ApiError, status=403, code="files-forbidden", title="Files 
     """The files hold more than the key may see."""
 
     def __init__(self, resource: str) -> None:
-        """Name the snapshot, which leaves out what the key may not see."""
         super().__init__(
             "Published files hold every field of every record, and this key may not see all of them. "
             f"`/v1/snapshot/{resource}` has what it may see."
@@ -42,7 +40,6 @@ class PreconditionFailed(ApiError, status=412, code="precondition-failed", title
     """The file is not the one that `If-Match` names."""
 
     def __init__(self) -> None:
-        """Say what to do."""
         super().__init__("The file does not have the ETag in If-Match. Request the manifest again.")
 
 
@@ -50,7 +47,6 @@ class RangeNotSatisfiable(ApiError, status=416, code="range-not-satisfiable", ti
     """The range begins after the end of the file."""
 
     def __init__(self, size: int) -> None:
-        """Name the size of the file."""
         super().__init__(
             f"The range lies outside the file, which has {size} bytes.", headers={"Content-Range": f"bytes */{size}"}
         )
@@ -135,7 +131,6 @@ _decoder = msgspec.json.Decoder(Manifest)
 
 
 def manifest_name(publication: str) -> str:
-    """Return the name of the manifest of a publication."""
     return f"{publication}.json"
 
 
@@ -145,7 +140,6 @@ def identifiers_name(file: str) -> str:
 
 
 def media_type(name: str) -> str:
-    """Return the media type of a file of a publication by its name."""
     known = {LATEST_NAME.rpartition(".")[2]: "application/json", **MEDIA_TYPES}
     return next((kind for end, kind in known.items() if name.endswith(f".{end}")), "application/octet-stream")
 
@@ -231,7 +225,6 @@ class FoundFile(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Where the file is."""
         return f"{self.folder}/{self.file.name}"
 
 

@@ -90,7 +90,6 @@ _EXAMPLE = {
 
 
 def is_file(operation: Operation) -> bool:
-    """Whether the response is a file."""
     return "{file}" in operation.path
 
 

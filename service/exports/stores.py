@@ -26,7 +26,6 @@ class ExportFolder:
         self._root = root
 
     def __str__(self) -> str:
-        """Return the folder."""
         return str(self._root)
 
     async def read(self, key: str) -> bytes:
@@ -70,7 +69,6 @@ class ExportStore:
         self._running = 0
 
     def __str__(self) -> str:
-        """Return the URL, which has no credentials."""
         return self._url
 
     async def read(self, key: str) -> bytes:

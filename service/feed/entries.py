@@ -294,7 +294,6 @@ class FeedView:
 
 
 def header_identifier(header: DocumentHeader) -> str:
-    """Return the record identifier of a document."""
     return split_document_id(header.id)[1]
 
 

@@ -73,7 +73,6 @@ def encode_removal(resource: str, identifier: str, header: DocumentHeader, reaso
 def encode_records(
     headers: Sequence[DocumentHeader], records: Sequence[JsonBytes], variant: Variant, resource: str | None
 ) -> list[bytes]:
-    """Return the encoded lines of records in the form of the variant."""
     return [
         b"".join((_line_prefix(header, resource), b',"record":', record, b"}"))
         for header, record in zip(headers, variant.encode(records), strict=True)

@@ -371,7 +371,6 @@ def replaced_finding(resource: Resource, detail: str) -> Finding:
 
 
 def replaced_aliases(findings: Iterable[Finding], connection: ConnectionSettings) -> frozenset[str]:
-    """Return the aliases of the resources with such a finding."""
     subjects = {finding.subject for finding in findings if finding.is_replaced}
     return frozenset(connection.alias(resource) for resource in RESOURCES if resource.alias in subjects)
 

@@ -194,7 +194,6 @@ class HttpConnection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,  # noqa: ARG002 - it repeats what the client sent
     ) -> web.StreamResponse:
-        """Respond to a request that no middleware sees, and close the connection."""
         request_id = secrets.token_hex(8)
         # Neither message nor traceback: both contain the request line.
         _log.warning("request %s was refused before it reached the application: %s", request_id, type(exc).__name__)
@@ -283,7 +282,6 @@ class ServiceRunner(web.AppRunner):
     """An application runner with `HttpConnection`s."""
 
     def __init__(self, app: web.Application, deadline_seconds: float) -> None:
-        """Set the connection options; a client that disconnects cancels its handler."""
         super().__init__(
             app,
             access_log=None,

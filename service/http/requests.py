@@ -67,7 +67,6 @@ class BodyNotAllowed(ApiError, status=400, code="body-refused", title="Body refu
     """A read-only request has a body."""
 
     def __init__(self) -> None:
-        """Name the headers that announce a body."""
         super().__init__("This request takes no body: send neither Content-Length above 0 nor Transfer-Encoding.")
 
 
@@ -83,7 +82,6 @@ class TooManyParameters(ApiError, status=400, code="too-many-parameters", title=
     """The query has more parameters than any operation; parsing them would delay other requests."""
 
     def __init__(self, sent: int) -> None:
-        """Report both numbers."""
         super().__init__(f"The query has {sent} parameters; at most {MAX_PARAMETERS} are accepted.")
 
 
@@ -213,7 +211,6 @@ def read_networks(texts: Sequence[str]) -> tuple[IpNetwork, ...]:
 
 
 def is_trusted_proxy(peer: str, trusted: Sequence[IpNetwork]) -> bool:
-    """Return whether the peer of a connection is a proxy whose headers are trusted."""
     address = _address(peer)
     return address is not None and _is_in(address, trusted)
 
@@ -352,7 +349,6 @@ class RequestAdapter:
         return False
 
     def takes_body(self, request: web.Request) -> bool:  # noqa: ARG002
-        """Return whether the body of a request may hold its parameters."""
         return False
 
     def require_basic(self, request: web.Request, key: ApiKey) -> None:
@@ -365,5 +361,4 @@ class RequestAdapter:
         return request
 
     def problem(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the problem document as an adapted client reads it."""
         return document

@@ -221,7 +221,6 @@ class CompressionCache:
         self.cached_bytes = 0
 
     async def compress(self, body: BodyBuffers, coding: ContentCoding) -> bytes:
-        """Return a body in a coding."""
         if _size(body) < MIN_CACHED_BYTES:
             return compress(body, coding)
         key = coding, self._digest(body)

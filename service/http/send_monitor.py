@@ -62,7 +62,6 @@ class SendLimits:
 
     @classmethod
     def of(cls, settings: ServiceSettings) -> SendLimits:
-        """Return the limits of the settings."""
         rate = settings.least_bytes_per_second
         per_key, in_all = settings.unsent_bytes_per_key, settings.unsent_bytes
         return cls(settings.stall_seconds, rate, per_key, in_all, settings.queue_seconds)
@@ -72,7 +71,6 @@ class SendMonitor:
     """The connections of a process, and the bytes that their transports keep because clients do not read them."""
 
     def __init__(self, limits: SendLimits) -> None:
-        """Start without connections."""
         self.limits = limits
         self.unsent_bytes = 0
         self._connections: set[SendingConnection] = set()
@@ -85,13 +83,11 @@ class SendMonitor:
         self._has_read: dict[str, asyncio.Event] = {}
 
     def open(self, connection: SendingConnection) -> None:
-        """Watch a connection."""
         self._connections.add(connection)
         if connection.client is not None:
             _limit_unacknowledged(connection.client, self.limits.stall_seconds)
 
     def close(self, connection: SendingConnection) -> None:
-        """Forget a connection."""
         self._connections.discard(connection)
         self._periods.pop(connection, None)
         self.resume(connection)

@@ -132,7 +132,6 @@ class DamagedKey:
 
 
 def decode_key(identifier: str, source: object) -> ApiKey | DamagedKey:
-    """Decode the document with this id and source."""
     try:
         key = msgspec.convert(source, ApiKey)
     except msgspec.ValidationError as error:

@@ -38,7 +38,6 @@ class KeyUsage:
         )
 
     def record_use(self, key_id: str, now: dt.datetime) -> None:
-        """Record that a key was used."""
         self._pending[key_id] = now
 
     async def run(self) -> None:

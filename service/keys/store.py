@@ -72,7 +72,6 @@ class KeyStore:
         return self._writes.has_lifted
 
     async def create(self, grant: KeyGrant) -> KeyText:
-        """Store a new key and return its text, which is not stored anywhere."""
         await ensure_index(self._client, self._index, KEYS_INDEX_BODY)
         if self._usage_index:
             aliases: dict[str, Any] = {"aliases": {self._usage_index: {}}}

@@ -35,7 +35,6 @@ class ConcurrencyLimited(ApiError, status=429, code="too-many-at-once", title="T
     """The key has too many concurrent requests in this process."""
 
     def __init__(self, limit: int) -> None:
-        """Report the limit."""
         super().__init__(
             f"A key may have at most {limit} requests in progress. Send the next one when a response has arrived.",
             headers={"Retry-After": "1"},
@@ -46,7 +45,6 @@ class ShareExceeded(ApiError, status=429, code="too-many-at-once", title="Too ma
     """The key holds as many slots that are held for long as it leaves to other keys."""
 
     def __init__(self, held: int) -> None:
-        """Report the number of requests in progress."""
         super().__init__(
             f"The key has {held} such requests in progress, and no more places are left for all other keys. "
             "Send the next one when one of these has ended.",
@@ -91,7 +89,6 @@ class FairQueue:
         self._length = 0
 
     def __len__(self) -> int:
-        """Return the number of waiting requests."""
         return self._length
 
     def length_of(self, key_id: str) -> int:
@@ -173,13 +170,11 @@ class AdmissionSlot:
     __slots__ = ("_is_held", "_key_id", "_lane")
 
     def __init__(self, lane: AdmissionLane, key_id: str) -> None:
-        """Hold nothing yet."""
         self._lane = lane
         self._key_id = key_id
         self._is_held = False
 
     async def __aenter__(self) -> Self:
-        """Take a slot, or wait for one."""
         lane = self._lane
         if lane.running < lane.slots:
             lane.take(self._key_id)
@@ -189,7 +184,6 @@ class AdmissionSlot:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Release the slot."""
         self.release()
 
     def hold(self) -> AdmissionSlot:
@@ -230,7 +224,6 @@ class AdmissionLane:
     def __init__(
         self, kind: str, slots: int, queue_size: int, max_wait_seconds: float, *, is_held_long: bool = False
     ) -> None:
-        """Start with all slots free and an empty queue."""
         self.kind = kind
         self.slots = slots
         self.running = 0
@@ -271,7 +264,6 @@ class AdmissionLane:
             self._last_release = time.monotonic()
 
     async def wait(self, key_id: str) -> None:
-        """Wait for a slot."""
         if not self._is_starved(key_id) and self._expected_wait(key_id) > self._max_wait_seconds:
             self._refuse()
         if len(self._queue) >= self._queue_size:
@@ -378,7 +370,6 @@ class AdmissionControl:
     """
 
     def __init__(self, settings: ServiceSettings) -> None:
-        """Start with all slots free."""
         patience = settings.queue_seconds
         large = max(1, settings.concurrency // 4)
         lanes = (

@@ -47,7 +47,6 @@ class RateLimitState:
 
     @property
     def is_allowed(self) -> bool:
-        """Whether the request was allowed."""
         return self.policy is None or self.backlog_microseconds <= self.policy.depth_microseconds
 
     @property
@@ -116,7 +115,6 @@ class LocalBuckets:
     """Buckets by name; beyond `capacity` the least recently used one is evicted, and so is full again."""
 
     def __init__(self, capacity: int) -> None:
-        """Start with all buckets full."""
         self._capacity = capacity
         # When each bucket is full again, in microseconds of the monotonic clock; least recently used first.
         self._full_at: dict[str, int] = {}
@@ -137,7 +135,6 @@ class LocalBuckets:
         return full_at - now
 
     def __len__(self) -> int:
-        """Return the number of buckets in memory."""
         return len(self._full_at)
 
     def _store(self, name: str, full_at: int) -> None:
@@ -168,7 +165,6 @@ class KeyLimiter:
     """Counts the requests of keys, by public id."""
 
     def __init__(self, settings: ServiceSettings) -> None:
-        """Count in this process."""
         self.tiers = read_tiers(settings.tiers)
         self._max_concurrent = settings.key_concurrency
         self._shared: SharedBuckets | None = None
@@ -183,7 +179,6 @@ class KeyLimiter:
         self._shared = buckets
 
     async def count_request(self, key: ApiKey) -> RateLimitState:
-        """Count a request of a key and return the new state."""
         policy = key_policy(key, self.tiers)
         if policy is None:
             return _UNLIMITED

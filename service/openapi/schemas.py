@@ -191,17 +191,14 @@ def problem_statuses(operation: Operation) -> list[int]:
 
 
 def problem_responses() -> dict[str, dict[str, Any]]:
-    """Return the problem response components by name."""
     return {response_name(status): _response(*_PROBLEMS_BY_STATUS[status]) for status in _PROBLEMS_BY_STATUS}
 
 
 def response_name(status: int) -> str:
-    """Return the name of the response component of a status."""
     return f"Problem{status}"
 
 
 def response_reference(status: int) -> dict[str, str]:
-    """Return the reference to the response component of a status."""
     return {"$ref": f"#/components/responses/{response_name(status)}"}
 
 
@@ -237,21 +234,18 @@ class RecordSchema:
 
     @property
     def schema(self) -> dict[str, object]:
-        """The schema of one record."""
         if self.brief:
             return timestamps_schema(self.resource, underscored=self.underscored)
         return record_schema(self.resource, self.view, underscored=self.underscored)
 
     @property
     def example(self) -> Any:
-        """An example of one record."""
         if self.brief:
             return example_timestamps(self.resource, underscored=self.underscored)
         return example_record(self.resource, self.view, underscored=self.underscored)
 
     @property
     def reference(self) -> dict[str, str]:
-        """The reference to its schema."""
         return {"$ref": f"#/components/schemas/{self.name}"}
 
 
@@ -279,7 +273,6 @@ class ResponseBody:
 
     @cached_property
     def schema(self) -> dict[str, object]:
-        """The schema of the body."""
         if not self.is_collection:
             return self.records.schema
         array: dict[str, object] = {"type": "array", "items": self.records.reference}
@@ -290,7 +283,6 @@ class ResponseBody:
 
     @property
     def example(self) -> Any:
-        """An example of the body."""
         if not self.is_collection:
             return self.records.example
         array = [self.records.example]
@@ -301,7 +293,6 @@ class ResponseBody:
 
     @property
     def _records_member(self) -> str:
-        """The member that holds the records of a page."""
         if self.envelope is Envelope.WALK_PAGE:
             return RECORDS[self.records.underscored]
         return self.records.resource.alias
@@ -363,7 +354,6 @@ class FeatureBody:
 
     @property
     def schemas(self) -> dict[str, dict[str, Any]]:
-        """Its schemas by name."""
         return {self._feature_name: self._feature} | ({self.name: self._collection} if self.body.is_collection else {})
 
     @property

@@ -124,7 +124,6 @@ async def _parse_with_faults(request: web.Request, schema: Schema, *, tolerate_u
 
 
 def unknown_parameters(request: web.Request, schema: Schema) -> list[str]:
-    """Return the parameters of a request that the operation does not accept."""
     return [name for name in dict.fromkeys(request.query) if name not in schema.fields and name != API_KEY_PARAMETER]
 
 

@@ -190,7 +190,6 @@ class Boolean(Parameter):
     """A boolean."""
 
     def __init__(self, note: str, *, clause: ClauseBuilder | None = None) -> None:
-        """Describe the parameter; it defaults to false."""
         super().__init__(note, load_default=False, clause=clause)
 
     def parse_text(self, text: str) -> bool:
@@ -213,12 +212,10 @@ class WholeNumber(Parameter):
         load_default: int | None = None,
         clause: ClauseBuilder | None = None,
     ) -> None:
-        """Describe the parameter and its range, both bounds included."""
         super().__init__(note, load_default=load_default, clause=clause)
         self.minimum, self.maximum = minimum, maximum
 
     def parse_text(self, text: str) -> int:
-        """Return the number."""
         number = int(text) if _INTEGER_PATTERN.fullmatch(text) else None
         if number is None or not self.minimum <= number <= self.maximum:
             raise ValidationError(f"must be a whole number from {self.minimum} to {self.maximum}.")
@@ -229,7 +226,6 @@ class UnixSecond(WholeNumber):
     """A point in time in whole seconds since 1970."""
 
     def __init__(self, note: str, *, clause: ClauseBuilder | None = None) -> None:
-        """Describe the parameter."""
         super().__init__(note, minimum=0, maximum=MAX_UNIX_SECOND, clause=clause)
 
     def parse_text(self, text: str) -> int:
@@ -244,7 +240,6 @@ class Choice(Parameter):
     """One of several words."""
 
     def __init__(self, note: str, choices: tuple[str, ...]) -> None:
-        """Describe the parameter; the first choice is the default."""
         super().__init__(note, load_default=choices[0])
         self.choices = choices
 
@@ -259,7 +254,6 @@ class PropertyTypes(Parameter):
     """Numbers of the property type legend, separated by commas."""
 
     def __init__(self, note: str, *, clause: ClauseBuilder | None = None) -> None:
-        """Describe the parameter, with the legend."""
         super().__init__(f"{note} {_LEGEND}.", clause=clause)
 
     def parse_text(self, text: str) -> list[int]:

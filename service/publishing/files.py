@@ -97,7 +97,6 @@ class FrameWriter:
     _hash: object = field(default_factory=sha256)
 
     def add(self, content: bytes) -> None:
-        """Append a frame with the content."""
         frame = zstd.compress(content, _LEVEL)
         self._entries.append(_entry(len(frame), len(content)))
         self._write(frame)
@@ -119,7 +118,6 @@ class TypedFiles:
     """The files of all tables, next to the file `stem` without its format."""
 
     def __init__(self, target: PublishTarget, stem: Path, resource: str, open_tables: OpenTables) -> None:
-        """Create all files."""
         self._target, self._stem = target, stem
         self._tables = open_tables(resource, lambda table: target.create(self._path(table)))
 
@@ -127,7 +125,6 @@ class TypedFiles:
         return self._stem.with_name(f"{self._stem.name}.{table}.{PARQUET}")
 
     def add(self, lines: bytes) -> None:
-        """Add a page of lines."""
         with _naming(self._stem):
             self._tables.add(lines)
 
@@ -145,7 +142,6 @@ class TypedFiles:
         return PublishedFile(path.name, PARQUET, path.stat().st_size, rows, digest, last, table)
 
     def close(self) -> None:
-        """Close the files, which are not complete."""
         self._tables.close()
 
 
@@ -225,7 +221,6 @@ class PublicationFiles:
     """
 
     def __init__(self, target: PublishTarget, folder: Path, publication: str, *, are_changes: bool = False) -> None:
-        """Write nothing yet. The folder has the name of the resource."""
         self._target, self._folder, self._are_changes = target, folder, are_changes
         self._stem = f"{publication}-{'c' if are_changes else '0'}"
         self._open: _OpenFile | None = None
@@ -238,7 +233,6 @@ class PublicationFiles:
         return done + (0 if self._open is None else self._open.size)
 
     def add(self, lines: bytes) -> None:
-        """Add a page of lines."""
         if self._open is None:
             stem = self._folder / f"{self._stem}{len(self._done) + 1:04}"
             tables = None if self._are_changes else self._target.open_tables
@@ -283,11 +277,9 @@ class ThreadedWriter:
         self._writing = deque[asyncio.Future[None]]()
 
     async def __aenter__(self) -> Self:
-        """Do nothing yet."""
         return self
 
     async def __aexit__(self, *_details: object) -> None:
-        """Wait until nothing is written any more; pages that were not begun are dropped."""
         self._thread.shutdown(wait=False, cancel_futures=True)
         # The first error was raised already; those of other pages, often the same, must not be logged as lost.
         await asyncio.gather(*self._writing, return_exceptions=True)

@@ -62,7 +62,6 @@ class StoreLock:
     """The lock of one run. `renew` may be called by any thread."""
 
     def __init__(self, store: ObjectStore, url: str) -> None:
-        """Lock nothing yet; requests take as long as QUICK."""
         self._store, self._url = store, url
         self._owner = f"{socket.gethostname()}, process {os.getpid()} ({secrets.token_hex(8)})"
         self._version: UpdateVersion = {}
@@ -192,7 +191,6 @@ class TargetStore:
         self.root = Path(os.devnull)
 
     def __str__(self) -> str:
-        """Return the URL."""
         return self._url
 
     @asynccontextmanager
@@ -203,7 +201,6 @@ class TargetStore:
                 yield
 
     def folder(self, *names: str) -> Path:
-        """Return a folder on this host."""
         path = self.root.joinpath(*names)
         path.mkdir(parents=True, exist_ok=True)
         return path
@@ -258,7 +255,6 @@ class StoreRunLog:
     """An empty object for each publication of a run, since no object can be appended to."""
 
     def __init__(self, store: ObjectStore, url: str) -> None:
-        """Read what a run has left that was killed not long ago."""
         self._store, self._url = store, url
         found = self._objects()
         newest = max((each["last_modified"].timestamp() for each in found), default=0.0)

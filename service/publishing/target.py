@@ -77,7 +77,6 @@ class UnkeptRunLog:
     """The log of a run of some companies, which publishes them whatever was published before."""
 
     def __init__(self) -> None:
-        """Begin without any."""
         self.done = set[str]()
 
     def add(self, publication: str) -> None:
@@ -91,7 +90,6 @@ class FolderRunLog:
     """Lines of a file that is deleted at the end of the run."""
 
     def __init__(self, root: Path) -> None:
-        """Read what a run has left that was killed not long ago."""
         self._path = root / LOG_NAME
         self.done = self._read()
 
@@ -177,7 +175,6 @@ class TargetFolder:
         self.publications = Publications(ExportFolder(root))
 
     def __str__(self) -> str:
-        """Return the folder."""
         return str(self.root)
 
     @asynccontextmanager
@@ -224,7 +221,6 @@ class TargetFolder:
         flush_folder(path.parent)
 
     def companies(self) -> list[str]:
-        """Return the names of all folders."""
         return [path.name for path in self.root.iterdir() if path.is_dir()]
 
     def names(self, folder: Path) -> list[str]:

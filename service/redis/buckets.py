@@ -77,7 +77,6 @@ class RedisBuckets:
 
     @property
     def is_unreachable(self) -> bool:
-        """Whether Redis is considered unreachable."""
         return self._connection is None
 
     async def open(self) -> None:

@@ -152,7 +152,6 @@ class EventLedger:
 
 
 def build_ledger(head: LedgerHead, archived: Mapping[str, _PublicationColumns]) -> EventLedger:
-    """Return the ledger of a head and the columns of its archives."""
     recent = _append_publications(head.publications, {})
     events = {
         alias: _ResourceEvents(archived.get(alias), recent.get(alias), reach.begin, reach.upto)
@@ -171,7 +170,6 @@ class EventLedgerReader:
     """Reads the ledger: each archive once, the head every time."""
 
     def __init__(self, engine: SearchEngine, control_index: str) -> None:
-        """Start with an empty ledger."""
         self._engine = engine
         self._index = control_index
         self._ledger = EventLedger()
@@ -217,14 +215,12 @@ class EventNumberMatcher(IntegerMatcher):
     alias: str = field(kw_only=True)
 
     def match_values(self, values: Sequence[str]) -> Clause:
-        """Match the events with one of these numbers."""
         numbers = [int(number) for number in map(_clamped, values) if number == number.to_integral_value()]
         pairs = [(self._sequence(number), self._sequence(number - 1)) for number in numbers]
         sequences = [sequence for sequence, previous in pairs if sequence > previous]
         return terms(self.name, sequences) if sequences else MATCH_NONE
 
     def match_range(self, operator: ComparisonOperator, value: str) -> Clause:
-        """Match events beyond a number."""
         bound = self._sequence(_exclusive_bound(operator, value))
         return {
             "range": {self.name: {"gt" if operator in {ComparisonOperator.GT, ComparisonOperator.GE} else "lte": bound}}
@@ -339,7 +335,6 @@ class EventPageSource:
         return sum(await asyncio.gather(*map(self._count_resource, self.clauses)))
 
     def position(self, row: EntityEvent) -> Position:
-        """Return the position of an event."""
         return (row.number,)
 
     def encode_rows(self, rows: Sequence[EntityEvent]) -> bytes:
@@ -439,7 +434,6 @@ async def _current_ledger(call: RequestContext) -> EventLedger:
 
 
 async def query_event(call: RequestContext, number: str) -> EventPageSource:
-    """Return the event with a number."""
     ledger = await _current_ledger(call)
     condition = FieldComparison(SEQUENCE_PROPERTY, ComparisonOperator.EQ, FilterLiteral(LiteralType.NUMBER, number))
     return EventPageSource(

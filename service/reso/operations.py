@@ -132,7 +132,6 @@ def _json_response(call: RequestContext, body: dict[str, object]) -> web.Respons
 
 
 async def list_entities(entity_set: EntitySet, call: RequestContext) -> web.Response:
-    """Return a page of an entity set."""
     return await page_response(call, query_entities(call, entity_set))
 
 
@@ -172,7 +171,6 @@ async def _read_entity(entity_set: EntitySet, call: RequestContext, names: Seque
 
 
 async def list_events(call: RequestContext) -> web.Response:
-    """Return a page of events."""
     return await page_response(call, await query_events(call))
 
 

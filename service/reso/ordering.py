@@ -45,7 +45,6 @@ class SortKind(Enum):
         return limit
 
     def accepts(self, value: object) -> bool:
-        """Whether a value is a sort value of this type."""
         if self in {SortKind.KEYWORD, SortKind.IDENTIFIER}:
             return isinstance(value, str) or (value is None and self is SortKind.KEYWORD)
         if self is SortKind.DOUBLE and type(value) is float:
@@ -120,7 +119,6 @@ class SkipToken(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def contents(self) -> bytes:
-        """The encoded token."""
         return msgspec.msgpack.encode(self)
 
 
@@ -174,7 +172,6 @@ class SortKey(NamedTuple):
     by_resource: Mapping[Resource, SortField]
 
     def field(self, resource: Resource) -> SortField:
-        """Return the field that sorts the records of a resource."""
         return self.by_resource.get(resource, ID)
 
 
@@ -186,7 +183,6 @@ class SortOrder:
 
     @property
     def position_kinds(self) -> tuple[SortKind, ...]:
-        """The types of the sort values of a position."""
         return tuple(key.kind for key in self.keys)
 
     @property
@@ -221,7 +217,6 @@ class SortOrder:
         return body | {"query": within.query(), "search_after": _values_after(fields, after)}
 
     def position(self, resource: Resource, sort_values: Sequence[SortValue], identifier: str) -> Position:
-        """Return the position of a record, from the sort values of a hit."""
         if self.is_by_key:
             return (identifier,)
         found, fields = iter(sort_values), [key.field(resource) for key in self.keys]

@@ -166,7 +166,6 @@ def _context_member(call: RequestContext, name: str, suffix: str = "") -> bytes:
 
 
 def entity_response(call: RequestContext, name: str, encoded: bytes) -> web.Response:
-    """Return the response for one entity, given as an encoded JSON object."""
     body = b"{%b%b" % (_context_member(call, name, "/$entity"), encoded[1:])
     return json_response([body], RESPONSE_HEADERS, call.parameters[FORMAT].content_type)
 

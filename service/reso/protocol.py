@@ -40,7 +40,6 @@ class OptionNotImplemented(ApiError, status=501, code="not-implemented", title="
     """An OData feature that this service does not implement."""
 
     def __init__(self, parameter: str, what: str, advice: str = "") -> None:
-        """Name the option, the unsupported feature and, in a sentence, what to do instead."""
         fault = ParameterFault(parameter, f"{what} is not implemented by this service. {advice}".strip())
         super().__init__(str(fault), (fault,))
 
@@ -49,7 +48,6 @@ class EventsForgotten(ApiError, status=410, code="events-forgotten", title="Even
     """The events after a number are incomplete: some deletions are not stored any more, or other data are served."""
 
     def __init__(self, start: int, horizon: int, end: int) -> None:
-        """Report the number that cannot be continued from, and the one to restart from."""
         known = f"deletions up to EntityEventSequence {horizon} are no longer available"
         reason = known if start < horizon else f"EntityEventSequence {start} is not a number of the present data"
         fault = ParameterFault(
@@ -91,7 +89,6 @@ _CHALLENGE = 'Bearer realm="brokerage", ApiKey realm="brokerage"'
 
 
 def odata_error_response(error: ApiError) -> web.Response:
-    """Return the OData response for an error, with its usual status and headers."""
     details = [{"code": error.code, "target": fault.parameter, "message": fault.message} for fault in error.faults]
     target = {"target": error.faults[0].parameter} if error.faults else {}
     body = {"code": error.code, "message": error.detail, **target, "details": details}
@@ -132,7 +129,6 @@ class Format(NamedTuple):
     metadata: str = ""
 
     def __str__(self) -> str:
-        """Return the media type with its parameter."""
         return self.media_type + (f";odata.metadata={self.metadata}" if self.metadata else "")
 
     @property
@@ -141,7 +137,6 @@ class Format(NamedTuple):
         return self.media_type if self == JSON_WITH_METADATA else str(self)
 
     def fits(self, accepted: MediaRange) -> bool:
-        """Whether a media range includes this format."""
         family = self.media_type.partition("/")[0]
         is_of_type = accepted.media_type in {self.media_type, f"{family}/*", "*/*"}
         return is_of_type and all(self._has(name, value) for name, value in accepted.parameters)
@@ -162,7 +157,6 @@ class NotAcceptable(ApiError, status=406, code="not-acceptable", title="Not acce
     """None of the formats that the client accepts."""
 
     def __init__(self, parameter: str, offered: tuple[Format, ...]) -> None:
-        """Name the option or header, and the formats that there are."""
         names = " or ".join(
             each.media_type + (f";odata.metadata={each.metadata}" * bool(each.metadata)) for each in offered
         )
@@ -213,5 +207,4 @@ def collection_url(call: RequestContext, name: str, options: Mapping[str, object
 
 
 def entity_url(root: str, name: str, key: str) -> str:
-    """Return the URL of an entity by its key."""
     return f"{root}{name}('{quote(key.replace(chr(39), chr(39) * 2), safe=chr(39))}')"

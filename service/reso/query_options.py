@@ -128,7 +128,6 @@ class CountOption(Parameter):
     """`$count`."""
 
     def parse_text(self, text: str) -> bool:
-        """Return whether to count the rows."""
         if text.lower() not in {"true", "false"}:
             raise ValidationError("must be true or false.")
         return text.lower() == "true"
@@ -148,7 +147,6 @@ class FormatOption(Parameter):
     """`$format`, which is negotiated like `Accept` (`service.reso.protocol`)."""
 
     def parse_text(self, text: str) -> str:
-        """Return the text."""
         return _checked_text(text)
 
 

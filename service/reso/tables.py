@@ -7,7 +7,6 @@ from service.reso.sets.entity_set import EntityProperty, EntitySet
 
 
 def entity_set_tables() -> str:
-    """Return a section for each entity set."""
     return "\n\n".join("\n".join(_entity_set_section(entity_set)) for entity_set in ENTITY_SETS.values())
 
 

@@ -78,7 +78,6 @@ async def filter_clauses(
 
 @cache
 def _builders(schema: Schema) -> tuple[tuple[str, ClauseBuilder], ...]:
-    """Return the parameters of a schema that have a clause."""
     parameters = {name: field for name, field in schema.fields.items() if isinstance(field, Parameter)}
     return tuple((name, parameter.clause) for name, parameter in parameters.items() if parameter.clause is not None)
 
@@ -203,7 +202,6 @@ class RecordFormats(dict[Resource, tuple[RecordFormat, ...]]):
 
     @classmethod
     def of(cls, formats: Sequence[RecordFormat]) -> Self:
-        """Return the formats that each resource has."""
         return cls({resource: tuple(each for each in formats if each.applies_to(resource)) for resource in RESOURCES})
 
 
@@ -317,7 +315,6 @@ class CollectionResponse(ResourceResponse):
     own_parameters: ClassVar[frozenset[str]] = frozenset({"page_number", "page_size"})
 
     async def __call__(self, call: RequestContext) -> web.Response:
-        """Return the collection or the page."""
         clauses = await filter_clauses(call, self.rules, self.resource.address_fields)
         selection, variant = call.selection(self.resource, clauses), call.variant(self.resource, self.view)
         if call.parameters["page_number"] is None and call.parameters["page_size"] is None:

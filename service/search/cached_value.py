@@ -29,7 +29,6 @@ class CacheAges:
 
     @classmethod
     def of(cls, settings: ServiceSettings) -> Self:
-        """Return the ages of the settings."""
         return cls(settings.fresh_seconds, settings.stale_seconds)
 
 

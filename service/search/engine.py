@@ -156,7 +156,6 @@ class SearchEngine:
 
     @property
     def nodes(self) -> tuple[NodeHealth, ...]:
-        """The health of the nodes, as requests see it."""
         return tuple(node.health for node in self._nodes.all() if isinstance(node, ReadingNode))
 
     async def search(

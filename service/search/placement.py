@@ -257,7 +257,6 @@ class ShardTable:
     """The shards of each live index that has several, by alias."""
 
     def __init__(self, get_json: GetJson) -> None:
-        """Start empty: searches ask all shards of whatever is behind an alias."""
         self._get_json = get_json
         self._served: dict[str, ServedShards] = {}
         self._mapped: dict[str, _MappedFields] = {}

@@ -116,7 +116,6 @@ def by_id(identifier: str) -> Clause:
 
 
 def term_in_any_spelling(field: str, identifier: str) -> Clause:
-    """Match documents whose field is an identifier in any of its spellings."""
     names = spellings(identifier)
     return terms(field, names) if len(names) > 1 else term(field, identifier)
 
@@ -153,7 +152,6 @@ def match_any(*clauses: Clause) -> Clause:
 
 
 def match_none(*clauses: Clause) -> Clause:
-    """Match documents that match no clause."""
     return {"bool": {"must_not": list(clauses)}}
 
 
@@ -182,11 +180,9 @@ class Selection:
         return "id" if self.scope.single_company is None else "feed_key"
 
     def sort_value(self, identifier: str) -> str:
-        """Return the sort value of a record."""
         return identifier if self.scope.single_company is None else feed_key(self.scope.single_company, identifier)
 
     def filtered(self, clause: Clause) -> Selection:
-        """Return the selection narrowed by a clause."""
         return replace(self, clauses=(*self.clauses, clause))
 
     def query(self, after: str = "") -> Clause:

@@ -115,13 +115,11 @@ def require_complete(response: bytes | bytearray) -> None:
 
 
 def shard_count(response: bytes | bytearray) -> int:
-    """Return how many shards a successful response is from."""
     match = _COMPLETE_START.match(response)
     return int(match[1]) if match else int(orjson.loads(response).get("_shards", {}).get("total", 1))
 
 
 def document_source(response: bytes | bytearray, identifier: str) -> dict[str, Any]:
-    """Return the source from the response to a GET of a document."""
     try:
         parsed = orjson.loads(response)
         if parsed["_id"] != identifier:
@@ -174,7 +172,6 @@ def _slice_records(
 
 
 def parse_hits(response: bytes | bytearray) -> list[dict[str, Any]]:
-    """Return the parsed hits of a search response."""
     try:
         parsed: list[dict[str, Any]] = orjson.loads(response)["hits"]["hits"]
     except (ValueError, KeyError, TypeError):

@@ -41,7 +41,6 @@ class WrittenDocument(NamedTuple):
 
     @classmethod
     def of(cls, hit: Mapping[str, Any]) -> WrittenDocument:
-        """Return the state of a hit."""
         return cls(hit["_seq_no"], hit["_index"], hit["_id"], hit["_primary_term"])
 
 
@@ -63,7 +62,6 @@ class DocumentSet(Generic[Document]):
 
     @cached_property
     def version(self) -> IndexVersion | None:
-        """The version of the index that these documents are."""
         if self.recent is None:
             return None
         return IndexVersion(len(self.by_id), sum(self.sequences.values()), self.recent[-1] if self.recent else None)
@@ -178,7 +176,6 @@ class CompanyDirectoryReader:
     """Reads the directory of all companies, and builds another one only if companies have changed."""
 
     def __init__(self, engine: SearchEngine, alias: str) -> None:
-        """Start without companies."""
         self._reader = DocumentSetReader(engine, alias, _listed_company, "id", _source=_READ)
         self._companies: DocumentSet[ListedCompany | None] | None = None
         self._directory = CompanyDirectory()

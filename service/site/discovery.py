@@ -72,7 +72,6 @@ def llms_txt(origin: str, api_root: str, site: Site) -> str:
 
 
 def discovery_handlers(surface: Surface, site: Site) -> dict[str, Handler]:
-    """Return the handlers by path."""
     contact, trusted = surface.settings.contact, surface.settings.proxies
 
     async def serve_catalog(request: web.Request) -> web.Response:

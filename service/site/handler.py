@@ -21,7 +21,6 @@ class SiteHandler:
     """Serves pages and assets."""
 
     def __init__(self, site: Site) -> None:
-        """Render nothing yet: most processes never serve a page."""
         self._site = site
         self._cache: dict[tuple[str, ContentCoding], PrecompressedBody] = {}
 

@@ -57,7 +57,6 @@ def parse_curl(command: str) -> ExampleRequest | None:
 
 
 def python_example(request: ExampleRequest) -> str:
-    """Return the request in Python, with the standard library."""
     shown = ["print(json.load(response))"]
     if request.has_lines:
         shown = ["for line in response:", "    print(json.loads(line))"]
@@ -143,7 +142,6 @@ class RenderedPage:
 
     @property
     def title(self) -> str:
-        """The title of the page."""
         return self.sections[0].title
 
 

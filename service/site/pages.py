@@ -24,12 +24,10 @@ class SitePage:
 
     @property
     def path(self) -> str:
-        """The URL path of the page."""
         return DOCS_ROOT if self is START_PAGE else f"{DOCS_ROOT}/{self.name}"
 
     @property
     def markdown_path(self) -> str:
-        """The URL path of the page as Markdown."""
         return f"{DOCS_ROOT}/{self.name}.md"
 
     @property
@@ -92,12 +90,10 @@ class Site:
 
     @classmethod
     def of(cls, surface: Surface) -> "Site":
-        """Return the site of what is installed."""
         return cls.with_capabilities(surface.capabilities, contact_uri(surface.settings.contact))
 
     @classmethod
     def with_capabilities(cls, capabilities: Sequence[Capability], contact: str = "") -> "Site":
-        """Return the site with the pages of some capabilities."""
         own = {name for capability in capabilities for name in capability.pages}
         pages = {page.name for page in PAGE_BY_PATH.values() if page.name in own or page.name not in OPTIONAL_PAGES}
         installed = frozenset(each.name for each in capabilities)
@@ -105,11 +101,9 @@ class Site:
 
     @property
     def groups(self) -> dict[str, tuple[SitePage, ...]]:
-        """The pages by group."""
         return {name: tuple(page for page in pages if page.name in self.pages) for name, pages in PAGE_GROUPS.items()}
 
     def has(self, page: SitePage | None) -> TypeGuard[SitePage]:
-        """Return whether a page is there."""
         return page is not None and page.name in self.pages
 
 

@@ -99,7 +99,6 @@ _CONTENTS_BUTTON = '<button class="contents-button" popovertarget="page-contents
 
 
 def page_html(page: SitePage, site: Site) -> bytes:
-    """Return the encoded HTML of a page."""
     rendered = render_markdown(page_text(page, site))
     contents = "" if page in WIDE_PAGES else _contents(rendered.sections)
     return (
@@ -178,7 +177,6 @@ def _contents(sections: tuple[PageSection, ...]) -> str:
 
 
 def _previous_next_links(page: SitePage, site: Site) -> str:
-    """Return links to the previous and the next page."""
     pages = [each for each in PAGE_BY_PATH.values() if site.has(each)]
     at = pages.index(page)
     before = _link(pages[at - 1], f"← {pages[at - 1].title}", relation="prev") if at else "<span></span>"

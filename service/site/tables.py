@@ -37,7 +37,6 @@ def field_tables() -> str:
 
 
 def field_group_table() -> str:
-    """Return a table of the field groups, and of the fields in each."""
     rows = (f"| `{group}` | {', '.join(_group_fields(group))} |" for group in sorted(FIELD_GROUPS))
     return "\n".join(("| Group | Fields |", "|---|---|", *rows))
 
@@ -55,7 +54,6 @@ def field_entries() -> Iterator[tuple[Resource, str, Field]]:
 
 
 def field_type(field: Field) -> str:
-    """Return the type of a field in words."""
     return _TYPE_LABELS[field.kind].replace("`", "")
 
 

@@ -226,13 +226,11 @@ class RequestObserver:
     """
 
     def __init__(self, traffic: TrafficTotals, access_log: AccessLog, listeners: Sequence[RequestListener]) -> None:
-        """Add each request to the totals and to the access log, and tell it to the listeners."""
         self._traffic = traffic
         self._access_log = access_log
         self._listeners = listeners
 
     def on_response_sent(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
-        """Record a request whose response was sent completely."""
         if (seen := CURRENT_OBSERVATION.get(None)) is None:
             seen = RequestObservation(response.headers.get("X-Request-Id", ""))
         has_body = request.method != "HEAD" and response.status not in _WITHOUT_BODY

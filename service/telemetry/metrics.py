@@ -28,11 +28,9 @@ class TimingCollector:
     """Request seconds by path template and layer, as a summary without quantiles."""
 
     def __init__(self, timings: TimingTotals) -> None:
-        """Read these totals on each scrape."""
         self._timings = timings
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metric."""
         family = SummaryMetricFamily(
             "brokerage_layer_seconds", "Seconds spent in each layer of requests.", labels=("path", "layer")
         )
@@ -45,11 +43,9 @@ class AdmissionCollector:
     """Concurrency limits, running, queued and refused requests, by kind."""
 
     def __init__(self, lanes: Iterable[AdmissionLane]) -> None:
-        """Read these lanes on each scrape."""
         self._lanes = tuple(lanes)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the four metrics."""
         slots = GaugeMetricFamily("brokerage_requests_places", "Concurrency limit.", labels=["kind"])
         running = GaugeMetricFamily("brokerage_requests_running", "Requests being processed.", labels=["kind"])
         waiting = GaugeMetricFamily("brokerage_requests_waiting", "Queued requests.", labels=["kind"])
@@ -68,11 +64,9 @@ class UnsentCollector:
     """Bytes of responses that clients have not read."""
 
     def __init__(self, sends: SendMonitor) -> None:
-        """Read it on each scrape."""
         self._sends = sends
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metric."""
         text = "Bytes of responses that wait for clients to read them."
         yield GaugeMetricFamily("brokerage_unsent_bytes", text, value=self._sends.unsent_bytes)
 
@@ -81,11 +75,9 @@ class TrafficCollector:
     """Requests, rows, bytes and durations by route."""
 
     def __init__(self, traffic: TrafficTotals) -> None:
-        """Read these totals on each scrape."""
         self._traffic = traffic
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the four metrics."""
         requests = CounterMetricFamily(
             "brokerage_requests",
             "Requests by path template, status and rate tier; 499: the client left before the response was sent.",
@@ -116,12 +108,10 @@ class EngineCollector:
     """Requests to Elasticsearch, and the state of its nodes, counted without names because addresses change."""
 
     def __init__(self, attempts: Attempts, nodes: Iterable[NodeHealth]) -> None:
-        """Read both on each scrape."""
         self._attempts = attempts
         self._nodes = tuple(nodes)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the three metrics."""
         seconds = HistogramMetricFamily(
             "brokerage_elasticsearch_request_seconds",
             "Seconds of requests to Elasticsearch, including the wait for a connection, by status class; none: no "
@@ -150,7 +140,6 @@ class ProgressCollector:
     """Event loop lag, and the indexer's watermarks as last read."""
 
     def __init__(self, loop_lag: LoopLag, marks: Mapping[Resource, CachedValue[Mark | None]]) -> None:
-        """Read both on each scrape."""
         self._loop_lag = loop_lag
         self._marks = marks
 

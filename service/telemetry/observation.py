@@ -34,13 +34,11 @@ class Histogram:
     __slots__ = ("_bounds", "_counts", "sum")
 
     def __init__(self, bounds: tuple[float, ...] = REQUEST_BOUNDS) -> None:
-        """Count in buckets with these ascending upper bounds, and in one for larger values."""
         self._bounds = bounds
         self._counts = [0] * (len(bounds) + 1)
         self.sum = 0.0
 
     def add(self, value: float) -> None:
-        """Add one value."""
         self._counts[bisect_left(self._bounds, value)] += 1
         self.sum += value
 
@@ -88,7 +86,6 @@ class Timer:
     __slots__ = ("_last", "seconds")
 
     def __init__(self) -> None:
-        """Start the timer."""
         self.seconds: dict[Layer, float] = {}
         self._last = time.perf_counter()
 
@@ -118,14 +115,12 @@ class TimingTotals:
     totals: dict[tuple[str, Layer], TimingTotal] = field(default_factory=lambda: defaultdict(TimingTotal))
 
     def add(self, path: str, timer: Timer) -> None:
-        """Add one request."""
         for layer, seconds in timer.seconds.items():
             total = self.totals[path, layer]
             total.count += 1
             total.seconds += seconds
 
     def rows(self) -> Iterator[tuple[str, Layer, TimingTotal]]:
-        """Yield path template, layer and total."""
         for (path, layer), total in self.totals.items():
             yield path, layer, total
 
@@ -229,7 +224,6 @@ class Attempts:
     """Histograms of requests to Elasticsearch, in seconds, by status class; `none` without a response."""
 
     def __init__(self, start_span: StartSpan | None = None) -> None:
-        """Start with no requests."""
         self.start_span = start_span
         self.seconds: dict[str, Histogram] = defaultdict(Histogram)
 
@@ -247,7 +241,6 @@ class LoopLag:
     """How late a timer fires, in seconds, measured four times a second."""
 
     def __init__(self) -> None:
-        """Start without values."""
         self.seconds = Histogram(LAG_BOUNDS)
 
     async def run(self) -> None:

@@ -35,7 +35,6 @@ class OtelTracing:
     """Creates a span for each request, with child spans for its requests to Elasticsearch."""
 
     def __init__(self, provider: TracerProvider) -> None:
-        """Create spans with this provider."""
         self._provider = provider
         self._tracer = provider.get_tracer("brokerage")
 
@@ -86,7 +85,6 @@ class OtelAttemptSpan:
     __slots__ = ("_span",)
 
     def __init__(self, span: Span) -> None:
-        """Wrap a started span."""
         self._span = span
 
     def end(self, status: int | None) -> None:

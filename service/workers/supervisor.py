@@ -51,7 +51,6 @@ class WorkerSlot:
     """One worker and its sockets."""
 
     def __init__(self, number: int, config: WorkerPoolConfig, listeners: ListenSockets) -> None:
-        """Start the first worker; slots are numbered from 0."""
         self.config = config
         self.alive: set[WorkerProcess] = set()  # the worker, its starting replacement, replaced ones that still drain
         self._number = number

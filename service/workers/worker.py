@@ -93,7 +93,6 @@ class ShutdownRequest:
     """Whether a shutdown was requested, and whether the process has been replaced."""
 
     def __init__(self) -> None:
-        """Handle signals, and the exit of the supervisor if there is one."""
         self.requested = asyncio.Event()
         self.is_replaced = False
         loop, parent = asyncio.get_running_loop(), parent_process()
@@ -200,7 +199,6 @@ def _open(host: str, port: int, remedy: str, *, share: bool = False, probe: bool
 
 
 def _bind_all(host: str, port: int, *, share: bool, probe: bool) -> Iterator[socket.socket]:
-    """Bind a socket for each address of the host that this machine has, all to the same port."""
     addresses = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     failure: OSError | None = None
     count = 0
@@ -374,7 +372,6 @@ class WorkerProcess:
     """The supervisor's handle on a worker; create it inside the event loop."""
 
     def __init__(self, slot: int, config: WorkerConfig) -> None:
-        """Start the process; slots are numbered from 0."""
         self.slot = slot
         loop = asyncio.get_running_loop()
         self._exit_code: asyncio.Future[int] = loop.create_future()
@@ -387,7 +384,6 @@ class WorkerProcess:
         loop.add_reader(self._pipe.fileno(), self._on_listening)
 
     def __str__(self) -> str:
-        """Return its name for log messages."""
         return f"worker {self.slot} (process {self._pid})"
 
     @property
@@ -411,11 +407,9 @@ class WorkerProcess:
         self._send(REPLACED_SIGNAL)
 
     def stop(self) -> None:
-        """Stop it gracefully."""
         self._send(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Kill it."""
         self._send(signal.SIGKILL)
 
     def _send(self, number: signal.Signals) -> None:

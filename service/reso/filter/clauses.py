@@ -166,12 +166,10 @@ class MissingPropertyMatcher(Matcher):
         return MATCH_ALL if any(value.type is LiteralType.NULL for value in values) else MATCH_NONE
 
     def match_comparison(self, operator: ComparisonOperator, value: FilterLiteral) -> Clause:
-        """Match nothing."""
         self.like.match_comparison(operator, value)
         return MATCH_NONE
 
     def match_text(self, condition: TextCondition) -> Clause:
-        """Match nothing."""
         self.like.match_text(condition)
         return MATCH_NONE
 
@@ -248,7 +246,6 @@ class BooleanMatcher(EqualityMatcher):
     literal_type = LiteralType.BOOLEAN
 
     def match_values(self, values: Sequence[str]) -> Clause:
-        """Match records with one of these values."""
         return terms(self.name, [value.lower() == "true" for value in values])
 
     def match_missing(self) -> Clause:
@@ -274,13 +271,11 @@ class CollectionMatcher(Matcher):
         raise UnsupportedComparison(_COLLECTION)
 
     def match_has(self, value: FilterLiteral) -> Clause:
-        """Match collections with an element."""
         if value.type is not LiteralType.TEXT:
             raise UnsupportedComparison(f"has {LiteralType.TEXT}")
         return self.match_elements(ElementSet(frozenset({value.text})))
 
     def match_elements(self, elements: ElementSet) -> Clause:
-        """Match collections with an element of a set."""
         texts = sorted(elements.texts, key=str.encode)
         if not elements.is_complement:
             return terms(self.name, texts) if texts else MATCH_NONE

@@ -22,7 +22,6 @@ class ComparisonOperator(StrEnum):
 
     @property
     def mirrored(self) -> ComparisonOperator:
-        """The operator for swapped operands."""
         return _MIRRORED.get(self, self)
 
     @property
@@ -140,11 +139,9 @@ class ElementSet:
     is_complement: bool = False
 
     def __and__(self, other: ElementSet) -> ElementSet:
-        """Return the texts that satisfy both."""
         return ~(~self | ~other)
 
     def __or__(self, other: ElementSet) -> ElementSet:
-        """Return the texts that satisfy either."""
         if self.is_complement and other.is_complement:
             return ElementSet(self.texts & other.texts, is_complement=True)
         if self.is_complement or other.is_complement:
@@ -153,7 +150,6 @@ class ElementSet:
         return ElementSet(self.texts | other.texts)
 
     def __invert__(self) -> ElementSet:
-        """Return the texts that do not satisfy it."""
         return ElementSet(self.texts, not self.is_complement)
 
 
@@ -252,8 +248,6 @@ _COMPARE: dict[ComparisonOperator, Callable[[Any, Any], bool]] = {
 
 
 def evaluate(expression: FilterExpression, condition_holds: Callable[[FieldCondition], bool]) -> bool:
-    """Whether an expression holds, by those of its conditions that do."""
-
     def leaf_holds(leaf: Leaf) -> bool:
         return not condition_holds(leaf.condition) if isinstance(leaf, Negation) else condition_holds(leaf)
 
@@ -261,7 +255,6 @@ def evaluate(expression: FilterExpression, condition_holds: Callable[[FieldCondi
 
 
 def comparison_holds(condition: FieldComparison | InList, operands: Operands) -> bool:
-    """Whether a comparison with one value or with a list of them holds."""
     if isinstance(condition, InList):
         return any(_compares(condition.field, ComparisonOperator.EQ, value, operands) for value in condition.values)
     return _compares(condition.field, condition.operator, condition.value, operands)

@@ -105,7 +105,6 @@ class TokenReader:
         self._values = 0
 
     def advance(self) -> FilterToken:
-        """Return the token and read the next one."""
         token, self.lookahead = self.lookahead, next(self._tokens)
         return token
 
@@ -117,7 +116,6 @@ class TokenReader:
         return word
 
     def accept_symbol(self, symbol: str) -> bool:
-        """Whether a symbol follows, which is then read."""
         is_match = self.lookahead.text == symbol
         if is_match:
             self.advance()

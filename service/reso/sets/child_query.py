@@ -257,7 +257,6 @@ class ChildPageSource:
 
     @property
     def position_kinds(self) -> tuple[SortKind, ...]:
-        """The types of the sort values of a position."""
         return (*self.records.parents.ordering.position_kinds, SortKind.IDENTIFIER)
 
     async def rows(self, cursor: SkipToken, size: int) -> list[ChildRow]:
@@ -274,7 +273,6 @@ class ChildPageSource:
         return await count_children(self.records)
 
     def position(self, row: ChildRow) -> Position:
-        """Return the position of a row."""
         return row.position
 
     def encode_rows(self, rows: Sequence[ChildRow]) -> bytes:

@@ -51,7 +51,6 @@ class ChildKey(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The key as clients have it."""
         return f"{self.parent}{SEPARATOR}{self.suffix}"
 
 

@@ -111,5 +111,4 @@ _BY_SET = _navigations()
 
 
 def navigations(entity_set: str) -> dict[str, Navigation]:
-    """Return the navigation properties of an entity set by name."""
     return _BY_SET.get(entity_set, {})

@@ -34,12 +34,10 @@ class EdmType(StrEnum):
 
     @property
     def is_timestamp(self) -> bool:
-        """Whether it is a point in time."""
         return self is EdmType.DATE_TIME
 
     @property
     def is_decimal(self) -> bool:
-        """Whether it is a decimal of any scale."""
         return self is EdmType.DECIMAL
 
 

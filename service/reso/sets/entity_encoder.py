@@ -40,7 +40,6 @@ class EntityEncoder:
     """Encodes the records of one resource as entities with some properties, in order."""
 
     def __init__(self, resource: Resource, properties: tuple[EntityProperty, ...]) -> None:
-        """Compile the types."""
         collections = {each.name for each in properties if each.edm.is_collection}
         placed = [(each.name, each.columns[resource]) for each in properties if resource in each.columns]
         self._converters = [(name, column.convert, name in collections) for name, column in placed if column.convert]

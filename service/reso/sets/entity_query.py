@@ -33,12 +33,10 @@ class EntityPageSource:
 
     @property
     def name(self) -> str:
-        """The name of the entity set."""
         return self.entity_set.name
 
     @property
     def position_kinds(self) -> tuple[SortKind, ...]:
-        """The types of the sort values of a position."""
         return self.records.ordering.position_kinds
 
     async def rows(self, cursor: SkipToken, size: int) -> list[EntityRow]:
@@ -54,7 +52,6 @@ class EntityPageSource:
         return await self.records.count()
 
     def position(self, row: EntityRow) -> Position:
-        """Return the position of a row."""
         return row.position
 
     def encode_rows(self, rows: Sequence[EntityRow]) -> bytes:

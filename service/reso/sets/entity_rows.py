@@ -176,7 +176,6 @@ class EntityRecords:
         )
 
     def variant(self, resource: Resource) -> Variant:
-        """Return the variant of the records that properties are read from."""
         return self.call.variant(resource, View.INDEX, all_flags=True)
 
     def shown(self, rows: Sequence[EntityRow]) -> list[JsonBytes]:

@@ -83,7 +83,6 @@ def _comparison(indexed: SearchField, member: Field, edm: EdmType) -> Matcher | 
 
 
 def feature_search(resource: Resource, feature: str) -> ColumnSearch:
-    """Return how a property feature is searched."""
     for indexed in resource.search_fields:
         if indexed.conversion is Conversion.FEATURE and indexed.feature == feature:
             return ColumnSearch(CollectionMatcher(indexed.name), None, (indexed.name,))
@@ -156,7 +155,6 @@ def modification_column() -> PropertyColumn:
 
 
 def field_column(resource: Resource, member: Field, edm: EdmType | None = None) -> PropertyColumn:
-    """Return the column of a member of our records, as its own EDM type or another."""
     of_type = edm or EDM_TYPE_BY_KIND[member.kind]
     return PropertyColumn(
         member.name,

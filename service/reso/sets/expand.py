@@ -59,7 +59,6 @@ class ExpandedPageSource:
 
     @property
     def position_kinds(self) -> tuple[SortKind, ...]:
-        """The types of the sort values of a position."""
         return self.source.position_kinds
 
     async def position_after(self, number: int) -> Position | None:
@@ -71,7 +70,6 @@ class ExpandedPageSource:
         return await self.source.count()
 
     def position(self, row: ExpandedRow) -> Position:
-        """Return the position of a row."""
         return self.source.position(row.row)
 
     async def rows(self, cursor: SkipToken, size: int) -> list[ExpandedRow]:
@@ -136,7 +134,6 @@ class ExpandedPageSource:
     async def _read(
         self, target: EntitySet, links: Sequence[Navigation], named: Sequence[Mapping[str, str | None]]
     ) -> dict[str | None, EntityRow]:
-        """Return the records of an entity set that rows name, by key."""
         of_target = [link.name for link in links if link.target is target]
         keys = {key for keys in named for name in of_target if (key := keys[name]) is not None}
         if not keys:

@@ -87,7 +87,6 @@ _PUNCTUATION = re.compile(r"[^A-Za-z0-9]")
 
 
 def static_sets(described: Mapping[str, EntitySet]) -> dict[str, StaticSet]:
-    """Return the entity sets that describe some others."""
     made = (
         _static_set("Lookup", _LOOKUP, described, _lookups, "The values of properties that have a fixed set of them."),
         _static_set("Field", _FIELD, described, _fields, "The properties of the entity sets above."),
@@ -171,7 +170,6 @@ class StaticFilter:
             self._check(condition)
 
     def holds(self, row: Mapping[str, str]) -> bool:
-        """Whether a row matches."""
         return evaluate(self._expression, partial(self._condition_holds, row))
 
     def _check(self, condition: FieldCondition) -> None:
@@ -256,7 +254,6 @@ class StaticPageSource:
         return len(self.selected)
 
     def position(self, row: Row) -> Position:
-        """Return the position of a row."""
         return (row[self.static_set.key],)
 
     def encode_rows(self, rows: Sequence[Row]) -> bytes:
