@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
+from functools import cache
 
 import orjson
 
@@ -111,6 +112,7 @@ def index_body(resource: Resource, ranges: ShardRanges = ONE_SHARD) -> dict[str,
     return {"settings": index_settings(ranges), "mappings": {**index_mapping(resource, ranges), "_meta": meta}}
 
 
+@cache
 def schema_fingerprint(resource: Resource) -> str:
     """Return 16 hex digits that change whenever the index body or the stored record's shape does.
 
