@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import orjson
 from elasticsearch import ApiError, AsyncElasticsearch, ConnectionError, ConnectionTimeout  # noqa: A004 - the client's name for it
 
-from indexer.backoff import RETRYABLE_STATUSES, Backoff, retry
+from indexer.cluster_client import RETRYABLE_STATUSES, Backoff, Cluster
 from indexer.documents.builder import PendingDocument
 from indexer.errors import BlockedError, ElasticsearchError, FencedError, error_reason, is_write_block
 from indexer.scan import IndexRow
@@ -382,8 +382,8 @@ async def _delete(sender: BulkSender, rows: Sequence[IndexRow]) -> None:
     ]
     fence = "&require_alias=true" if sender.is_fenced else ""
     path = f"/{sender.index}/_bulk?filter_path=errors,items.*.error{fence}"
-    send, body = sender.client.perform_request, b"".join(actions)
-    response = await retry(lambda: send("POST", path, headers=BULK_HEADERS, body=body), sender.retry_seconds)
+    cluster = Cluster.over(sender.client, sender.retry_seconds)
+    response = await cluster.perform_request("POST", path, headers=BULK_HEADERS, body=b"".join(actions))
     if response.body["errors"]:
         refused = next(item["delete"] for item in response.body["items"] if item)
         raise ElasticsearchError(f"Elasticsearch did not delete a document: {error_reason(refused)}.")

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterable
 from statistics import median
 
-from indexer.backoff import retry
 from indexer.errors import ClockError
 from indexer.settings import IndexerContext
 
@@ -98,9 +97,8 @@ class ClockWatch:
 
     async def check(self) -> None:
         """Raise ClockError if the clocks differ by more than BROKERAGE_CLOCK_SECONDS."""
-        client, seconds = self._context.client, self._context.settings.retry_seconds
         before = now_milliseconds()
-        stats = await retry(lambda: client.nodes.stats(metric="fs", filter_path=_CLOCKS), seconds)
+        stats = await self._context.cluster.nodes.stats(metric="fs", filter_path=_CLOCKS)
         ahead = milliseconds_ahead((node["timestamp"] for node in stats["nodes"].values()), before, now_milliseconds())
         self._require(ahead)
         self._ahead, self._offset = ahead, _wall_offset()

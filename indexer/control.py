@@ -33,8 +33,8 @@ from cluster.control_index import (
     renumbered,
     split_archive,
 )
-from indexer.backoff import Backoff, retry
 from indexer.clock import ClockWatch, now_microseconds, now_milliseconds
+from indexer.cluster_client import Backoff
 from indexer.errors import ElasticsearchError, LockedError, error_reason
 from indexer.settings import IndexerContext
 from mappings import RESOURCES
@@ -68,7 +68,7 @@ async def read_identity(context: IndexerContext, index: str) -> str:
 
 async def read_all_identities(context: IndexerContext, indices: Sequence[str]) -> dict[str, str]:
     """Return the identities of those of the indices that exist, as Elasticsearch has them now."""
-    settings, read = [UUID_SETTING, HISTORY_SETTING], context.client.indices.get_settings
+    settings, read = [UUID_SETTING, HISTORY_SETTING], context.cluster.indices.get_settings
     response = await read(index=indices, name=settings, flat_settings=True, ignore_unavailable=True)
     return {index: index_identity(body["settings"]) for index, body in response.items()}
 
@@ -138,7 +138,7 @@ class MarkStore:
         """Return the mark, and prevent earlier holders from publishing."""
         while (mark := await self.read()) is not None:
             try:
-                await self._write_with_retry(mark)
+                await self._write(mark)
             except ConflictError:
                 continue
             break
@@ -150,7 +150,7 @@ class MarkStore:
         Raises LockedError if another holder has claimed the mark or published one.
         """
         try:
-            await self._write_with_retry(mark)
+            await self._write(mark)
         except ConflictError:
             if await self._read() != (mark, self._token):  # otherwise only the response was lost
                 raise LockedError("The lock was lost to another run, which has published since.") from None
@@ -165,13 +165,10 @@ class MarkStore:
         source = response["_source"]
         return msgspec.convert(source, Mark), source.get("holder", 0)
 
-    async def _write_with_retry(self, mark: Mark) -> None:
-        await retry(lambda: self._write(mark), self._context.settings.retry_seconds)
-
     async def _write(self, mark: Mark) -> None:
         index = self._context.connection.control_index
-        client, holder = self._context.client, self._token
-        response = await publish_mark(client, index, self._alias, mark, holder=holder, **self._condition)
+        cluster, holder = self._context.cluster, self._token
+        response = await publish_mark(cluster, index, self._alias, mark, holder=holder, **self._condition)
         self._condition = unchanged(response)
 
 
@@ -211,7 +208,7 @@ async def publish_events(
     by default to BROKERAGE_BULK_RETRY_SECONDS.
     """
     limited = context if seconds is None else _with_retries(context, seconds)
-    while not await retry(lambda: _append_once(limited, allows), limited.settings.retry_seconds):
+    while not await _append_once(limited, allows):
         pass
 
 
@@ -221,7 +218,7 @@ def _with_retries(context: IndexerContext, seconds: float) -> IndexerContext:
 
 async def renumber_events(context: IndexerContext) -> None:
     """Continue above every number that can have been used, also in a control index that was restored unnoticed."""
-    while not await retry(lambda: _renumber_once(context), context.settings.retry_seconds):
+    while not await _renumber_once(context):
         pass
 
 
@@ -280,13 +277,13 @@ async def _in_this_life(context: IndexerContext, head: LedgerHead) -> LedgerHead
 
 async def _write_ledger(context: IndexerContext, identifier: str, document: msgspec.Struct, **condition: Any) -> None:
     index = context.connection.control_index
-    await context.client.index(index=index, id=identifier, document=msgspec.to_builtins(document), **condition)
+    await context.cluster.index(index=index, id=identifier, document=msgspec.to_builtins(document), **condition)
 
 
 async def _delete_archive(context: IndexerContext, identifier: str) -> None:
     """Delete a superseded archive. One that a killed run leaves behind is never read."""
     index = context.connection.control_index
-    await context.client.options(ignore_status=404).delete(index=index, id=identifier)
+    await context.cluster.options(ignore_status=404).delete(index=index, id=identifier)
 
 
 _NO_INDEX = "index_not_found_exception"
@@ -298,10 +295,10 @@ async def read_documents(context: IndexerContext, ids: Sequence[str]) -> list[Ma
     Elasticsearch reports what it cannot read at the moment within a successful response. That is retried for
     `retry_seconds`, then raises ElasticsearchError: to take it for absent would start over what is only unreachable.
     """
-    client, index = context.client.options(ignore_status=404), context.connection.control_index
+    cluster, index = context.cluster.options(ignore_status=404), context.connection.control_index
     backoff = Backoff(context.settings.retry_seconds)
     while True:
-        response = await retry(lambda: client.mget(index=index, ids=[*ids]), context.settings.retry_seconds)
+        response = await cluster.mget(index=index, ids=[*ids])
         documents: list[dict[str, Any]] = response.get("docs", [{}] * len(ids))
         unread = next(filter(_is_unread, documents), None)
         if unread is None:
@@ -332,8 +329,7 @@ class RunRecord(msgspec.Struct, frozen=True):
 async def record_last_run(context: IndexerContext, alias: str, entry: RunRecord) -> None:
     """Store the last run of a resource, replacing the one before."""
     index, document = context.connection.control_index, msgspec.to_builtins(entry)
-    write = context.client.index
-    await retry(lambda: write(index=index, id=f"last-{alias}", document=document), context.settings.retry_seconds)
+    await context.cluster.index(index=index, id=f"last-{alias}", document=document)
 
 
 async def read_last_run(context: IndexerContext, alias: str) -> RunRecord | None:

@@ -34,7 +34,6 @@ from indexer.generations.lifecycle import (
     GenerationLifecycle,
     Generations,
     has_all_shards,
-    refresh_to_seq_nos,
     stored_seq_nos,
 )
 from indexer.generations.preflight import preflight
@@ -266,7 +265,7 @@ class ResourceBuild:
         return next((obstacle for obstacle, is_met in conditions.items() if not is_met), None)
 
     async def _start(self, present: Generations, mark: Mark | None) -> BuildProgress:
-        follows = await refresh_to_seq_nos(self._context, present.live) if present.live else [-1]
+        follows = await self._context.cluster.refresh_to_seq_nos(present.live) if present.live else [-1]
         others = await count_others(self._job, self._lifecycle, present.live)
         require_same_schema(self._job, self._lifecycle, present, others)
         ranges = await self._ranges(present, others)

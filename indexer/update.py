@@ -14,13 +14,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, suppress
 from enum import StrEnum
-from functools import partial
 from itertools import islice
 from typing import Generic, TypeVar
 
 from elasticsearch import ApiError, NotFoundError, TransportError
 
-from indexer.backoff import retry
 from indexer.bulk import AdaptiveLimit
 from indexer.changes.new_lives import begin_due_lives
 from indexer.changes.stamps import newest_by_id
@@ -382,8 +380,7 @@ class UpdateCheckpoint:
     def __init__(self, context: IndexerContext, identity: str | None, lives: Sequence[str]) -> None:
         """`identity` is the fingerprint of the source and its content, `lives` are those of the live data."""
         self._lives = [*lives]
-        self._client = context.client.options(ignore_status=404)
-        self._seconds = context.settings.retry_seconds
+        self._cluster = context.cluster.options(ignore_status=404)
         self._index = context.connection.control_index
         self._id = None if identity is None else f"update-{hashlib.sha256(identity.encode()).hexdigest()[:32]}"
 
@@ -392,7 +389,7 @@ class UpdateCheckpoint:
         if self._id is None:
             return 0
         try:
-            response = await self._client.get(index=self._index, id=self._id)
+            response = await self._cluster.get(index=self._index, id=self._id)
         except NotFoundError:
             return 0
         if not response.get("found") or not {*response["_source"].get("lives", ())} <= {*self._lives}:
@@ -403,13 +400,12 @@ class UpdateCheckpoint:
         """Store the number of published lines."""
         if self._id is not None:
             document = {"lines": lines, "lives": self._lives}
-            await retry(lambda: self._client.index(index=self._index, id=self._id, document=document), self._seconds)
+            await self._cluster.index(index=self._index, id=self._id, document=document)
 
     async def clear(self) -> None:
         """Delete the checkpoint, once the source has been read to its end."""
         if self._id is not None:
-            delete = partial(self._client.delete, index=self._index, id=self._id)
-            await retry(delete, self._seconds)
+            await self._cluster.delete(index=self._index, id=self._id)
 
 
 # Identifiers are remembered as hashes, at about 70 bytes each. Beyond, all are forgotten: a line that is older than

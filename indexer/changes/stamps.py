@@ -16,7 +16,7 @@ from indexer.clock import UNDATED, now_milliseconds, version_microseconds
 from indexer.control import StoredIdentities, begin_life
 from indexer.documents.builder import PendingDocument
 from indexer.documents.companies import Coverage
-from indexer.scan import IndexRow, search_completely
+from indexer.scan import IndexRow
 from indexer.settings import IndexerContext
 from mappings.stored_document import TombstoneReason
 
@@ -222,8 +222,7 @@ async def baseline_mark(context: IndexerContext, indices: Sequence[str], mark: M
     Stamps above the mark that an interrupted run left in the indices count too; these must be refreshed.
     """
     highest = {name: {"max": {"field": name}} for name in ("clock", "sequence")}
-    seconds = context.settings.retry_seconds
-    maxima = (await search_completely(context.client, indices, seconds, size=0, aggs=highest))["aggregations"]
+    maxima = (await context.cluster.search_completely(indices, size=0, aggs=highest))["aggregations"]
     clock, sequence = (int(maxima[name]["value"] or 0) for name in ("clock", "sequence"))
     return structs.replace(mark, clock=max(mark.clock, clock), sequence=max(mark.sequence, sequence))
 

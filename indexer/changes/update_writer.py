@@ -16,7 +16,6 @@ from indexer.changes.write_session import WriteSession, open_write_session, repu
 from indexer.documents.builder import PendingDocument
 from indexer.documents.companies import ALL_COMPANIES
 from indexer.errors import LockedError, RefusedError
-from indexer.generations.lifecycle import refresh_all_copies
 from indexer.scan import IndexRow, StoredDocument, fetch_documents, look_up_rows
 from indexer.settings import IndexerContext
 from mappings import Resource
@@ -334,7 +333,7 @@ async def _without_older(context: IndexerContext, sender: BulkSender, writes: li
     """
     if not sender.ranges.is_routed:
         return writes
-    await refresh_all_copies(context.client, sender.index, context.settings.retry_seconds)
+    await context.cluster.refresh_completely(sender.index)
     shard, known = sender.ranges.shard, await look_up_rows(context, sender.index, [write.id for write in writes])
     elsewhere = {
         write.id: known[write.id]

@@ -34,7 +34,6 @@ from indexer.generations.lifecycle import (
     Generations,
     copy_live,
     read_seq_nos,
-    refresh_to_seq_nos,
     shard_numbers,
     stored_seq_nos,
 )
@@ -75,7 +74,7 @@ class Candidate:
 
     async def catch_up(self, live: str) -> None:
         """Replay the updates of the live generation since the last replay; later ones are left to the next."""
-        reached = await refresh_to_seq_nos(self.context, live)
+        reached = await self.context.cluster.refresh_to_seq_nos(live)
         is_grafted = self.progress.phase is BuildPhase.GRAFTED
         companies = ALL_COMPANIES if is_grafted else self.progress.own
         origin = ReplayOrigin(live, read_seq_nos(self.progress.follows), companies)
@@ -384,7 +383,7 @@ class CandidateSwap:
         `succeeds` is the identity of the index that it replaces, which stays in the mark until the next publication.
         """
         index, report, lifecycle = self.candidate.index, self.candidate.job.report, self.candidate.lifecycle
-        built_to = stored_seq_nos(await refresh_to_seq_nos(self.candidate.context, index))
+        built_to = stored_seq_nos(await self.candidate.context.cluster.refresh_to_seq_nos(index))
         await lifecycle.update_meta(index, built_to=built_to, succeeds=succeeds)
         report.documents = await lifecycle.count(index, LIVE_QUERY)
         report.tombstones = await lifecycle.count(index, DELETED_QUERY)

@@ -3,7 +3,6 @@
 import hashlib
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import msgspec
 import orjson
 from elasticsearch import ConflictError, NotFoundError
 
-from indexer.backoff import retry
 from indexer.control import unchanged
 from indexer.documents.companies import ALL_COMPANIES, Companies, Coverage
 from indexer.errors import LockedError, ObjectionError
@@ -102,10 +100,7 @@ class BuildCheckpoint:
         condition = self._version or {"op_type": "create"}
         index = self.context.connection.control_index
         try:
-            response = await retry(
-                lambda: self.context.client.index(index=index, id=self._id, document=document, **condition),
-                self.context.settings.retry_seconds,
-            )
+            response = await self.context.cluster.index(index=index, id=self._id, document=document, **condition)
         except ConflictError:
             # The write may have succeeded and only its response been lost.
             if msgspec.to_builtins(await self.read()) != document["progress"]:
@@ -115,9 +110,8 @@ class BuildCheckpoint:
 
     async def clear(self) -> None:
         """Delete the checkpoint of a finished build, unless another run has written it since."""
-        client, index = self.context.client.options(ignore_status=(404, 409)), self.context.connection.control_index
-        delete = partial(client.delete, index=index, id=self._id, **self._version)
-        await retry(delete, self.context.settings.retry_seconds)
+        cluster, index = self.context.cluster.options(ignore_status=(404, 409)), self.context.connection.control_index
+        await cluster.delete(index=index, id=self._id, **self._version)
         self._version = {}
 
 

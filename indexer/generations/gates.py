@@ -20,7 +20,7 @@ from indexer.generations.candidate import Candidate
 from indexer.generations.checkpoint import BuildJob, BuildProgress
 from indexer.generations.lifecycle import DELETED_QUERY, LIVE_QUERY, GenerationLifecycle, future_query
 from indexer.reporting.report import listed, tolerated_count
-from indexer.scan import IndexRow, count_completely, fetch_documents, look_up_rows, scan_rows, search_completely
+from indexer.scan import IndexRow, fetch_documents, look_up_rows, scan_rows
 from indexer.settings import IndexerContext, IndexerSettings
 from mappings import COMPANY, RESOURCES, Reference, Resource, declared_references
 from mappings.stored_document import TombstoneReason, is_move, split_document_id
@@ -142,9 +142,9 @@ class SwapGate:
 
     async def _name_future_records(self, candidate: str) -> None:
         """Report records that stay live although they are dated in the future: the source had no readable state."""
-        settings, client = self.context.settings, self.context.client
-        body = {"query": future_query(settings.future_seconds), "size": 10, "source": False, "track_total_hits": True}
-        hits = (await search_completely(client, candidate, settings.retry_seconds, **body))["hits"]
+        query = future_query(self.context.settings.future_seconds)
+        body = {"query": query, "size": 10, "source": False, "track_total_hits": True}
+        hits = (await self.context.cluster.search_completely(candidate, **body))["hits"]
         if count := hits["total"]["value"]:
             examples = ", ".join(hit["_id"] for hit in hits["hits"])
             self.job.report.warnings.append(
@@ -242,8 +242,7 @@ async def _count_live(context: IndexerContext, live: str, removals: list[Company
         batch = removals[start : start + _COMPANIES_PER_SEARCH]
         filters = {each.company: {"term": {"company": each.company}} for each in batch}
         aggregation = {"companies": {"filters": {"filters": filters}}}
-        seconds = context.settings.retry_seconds
-        response = await search_completely(context.client, live, seconds, size=0, query=LIVE_QUERY, aggs=aggregation)
+        response = await context.cluster.search_completely(live, size=0, query=LIVE_QUERY, aggs=aggregation)
         buckets = response["aggregations"]["companies"]["buckets"]
         for each in batch:
             each.live = buckets[each.company]["doc_count"]
@@ -363,7 +362,7 @@ class _TargetView:
     async def _count(self, reference: Reference, index: str, identifiers: set[str]) -> DanglingCount:
         dangling = await self._search(reference, index, self._unresolved(reference, identifiers))
         has_reference = {"bool": {"filter": self._with_reference(reference)}}
-        total = await count_completely(self.context.client, index, self.context.settings.retry_seconds, has_reference)
+        total = await self.context.cluster.count_completely(index, has_reference)
         return DanglingCount(dangling["hits"]["total"]["value"], total)
 
     async def _lost(self, reference: Reference, index: str) -> tuple[list[Any], int]:
@@ -391,8 +390,7 @@ class _TargetView:
 
     async def _search(self, reference: Reference, index: str, query: Query) -> Any:
         body = {"query": query, "size": _MAX_EXAMPLES, "source_includes": [reference.field.name]}
-        seconds = self.context.settings.retry_seconds
-        return await search_completely(self.context.client, index, seconds, **body, track_total_hits=True)
+        return await self.context.cluster.search_completely(index, **body, track_total_hits=True)
 
 
 def _batches(identifiers: set[str]) -> Iterator[list[str]]:

@@ -1,28 +1,21 @@
 """The lifecycle of generations: they are created, refreshed, finished, copied, swapped in and pruned only here.
 
-After a refresh every copy that searches may ask shows all writes. Elasticsearch does not report a copy that it could
-not reach for a refresh as failed, and keeps it in use: a mark that is published then promises what a reader of that
-copy does not find.
-
 A copy of the live generation is made from hard links: its cost does not grow with the records. Elasticsearch copies
 only what cannot be written meanwhile. The block is noted in the `_meta` of the live index before it is set, so that the
 next run lifts a block whose run was killed.
 """
 
-import asyncio
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from elasticsearch import AsyncElasticsearch, NotFoundError
+from elasticsearch import NotFoundError
 
 from cluster.index_state import WEAR_FILTER, WEAR_METRICS, IndexWear, read_wear
-from indexer.backoff import retry
 from indexer.clock import first_future_version
+from indexer.cluster_client import LONG_SECONDS
 from indexer.errors import ElasticsearchError, LockedError, RefusedError
-from indexer.scan import count_completely
 from indexer.settings import IndexerContext, replica_settings
 from mappings import Resource
 from mappings.indices import (
@@ -36,8 +29,6 @@ from mappings.indices import (
 )
 from mappings.shards import LEFT_QUERY, META_KEY, ONE_SHARD, ShardRanges, read_ranges
 
-# Merging a large index is one request that may take hours.
-_MAINTENANCE_TIMEOUT_SECONDS = 24 * 3600
 LIVE_QUERY: dict[str, Any] = {"bool": {"filter": {"term": {"deleted": False}}, "must_not": LEFT_QUERY}}
 DELETED_QUERY = {"term": {"deleted": True}}
 _NO_FENCES: Mapping[str, str] = {}
@@ -111,6 +102,7 @@ class GenerationLifecycle:
 
     def __init__(self, context: IndexerContext, resource: Resource) -> None:
         self._client = context.client
+        self._cluster = context.cluster
         self._settings = context.settings
         self._resource = resource
         self.alias = context.connection.alias(resource)
@@ -165,24 +157,23 @@ class GenerationLifecycle:
 
     async def refresh(self, index: str) -> None:
         """Make all writes visible."""
-        await refresh_all_copies(self._client, index, self._settings.retry_seconds)
+        await self._cluster.refresh_completely(index)
 
     async def finish(self, index: str, *, merges: bool = True) -> None:
         """Merge a loaded generation and apply its live settings, with a replica if there is a second node."""
         if merges and self._settings.merge:
             await self._merge(index)
         live = {"index.refresh_interval": self._settings.refresh_interval, **replica_settings(self._settings.replicas)}
-        await retry(lambda: self._client.indices.put_settings(index=index, settings=live), self._settings.retry_seconds)
+        await self._cluster.indices.put_settings(index=index, settings=live)
         await self.refresh(index)
         await self._await_health(index)
 
     async def _merge(self, index: str) -> None:
-        merge = self._client.options(request_timeout=_MAINTENANCE_TIMEOUT_SECONDS).indices.forcemerge
-        await retry(lambda: merge(index=index, max_num_segments=1), self._settings.retry_seconds)
+        await self._cluster.options(request_timeout=LONG_SECONDS).indices.forcemerge(index=index, max_num_segments=1)
 
     async def _await_health(self, index: str) -> None:
         """Wait for green; accept yellow, refuse red."""
-        patient = self._client.options(request_timeout=_MAINTENANCE_TIMEOUT_SECONDS, ignore_status=408)
+        patient = self._client.options(request_timeout=LONG_SECONDS, ignore_status=408)
         wait = f"{self._settings.green_seconds}s"
         health = await patient.cluster.health(index=index, wait_for_status="green", timeout=wait)
         if health["status"] == "red":
@@ -191,7 +182,7 @@ class GenerationLifecycle:
     async def count(self, index: str, query: dict[str, Any] | None = None) -> int:
         """Return the number of documents, optionally of those that match a query."""
         current = {"bool": {"filter": [] if query is None else query, "must_not": LEFT_QUERY}}
-        return await count_completely(self._client, index, self._settings.retry_seconds, current)
+        return await self._cluster.count_completely(index, current)
 
     async def size(self, index: str) -> int:
         """Return the bytes on disk, replicas included, 0 if its shards are on no node."""
@@ -202,7 +193,7 @@ class GenerationLifecycle:
         """Merge entries into the mapping's `_meta`."""
         present = await self._client.indices.get_mapping(index=index)
         meta = present[index]["mappings"].get("_meta", {}) | facts
-        await retry(lambda: self._client.indices.put_mapping(index=index, meta=meta), self._settings.retry_seconds)
+        await self._cluster.indices.put_mapping(index=index, meta=meta)
 
     async def swap(
         self,
@@ -218,17 +209,14 @@ class GenerationLifecycle:
         index no longer has its alias or a fence no longer exists.
         """
         moves = [AliasMove(self.alias, index, live, fences), *together]
-        await retry(lambda: self._swap_once(moves), self._settings.retry_seconds)
-
-    async def _swap_once(self, moves: Sequence[AliasMove]) -> None:
-        named = [index for move in moves for index in (move.index, move.live) if index]
-        mappings = await self._client.indices.get_mapping(index=named)
+        named = [each for move in moves for each in (move.index, move.live) if each]
+        mappings = await self._cluster.indices.get_mapping(index=named)
         routed = {index for index, body in mappings.items() if META_KEY in body["mappings"].get("_meta", {})}
         actions = [action for move in moves for action in (*move.actions, *move.served_actions(routed))]
         try:
-            await self._client.indices.update_aliases(actions=actions)
+            await self._cluster.indices.update_aliases(actions=actions)
         except NotFoundError:
-            if await self.live() != moves[0].index:  # otherwise only the response was lost
+            if await self.live() != index:  # otherwise only the response was lost
                 indices = ", ".join(move.index for move in moves)
                 raise LockedError(f"An alias was changed by another run: {indices} not swapped in.") from None
 
@@ -306,90 +294,8 @@ async def lift_left_block(
 
 
 async def _lift_block(context: IndexerContext, lifecycle: GenerationLifecycle, live: str) -> None:
-    put = context.client.indices.put_settings
-    await retry(lambda: put(index=live, settings={BLOCK_SETTING: None}), context.settings.retry_seconds)
+    await context.cluster.indices.put_settings(index=live, settings={BLOCK_SETTING: None})
     await lifecycle.update_meta(live, **{BLOCK_NOTE: None})
-
-
-# The first refresh of a large index is one request that may take hours.
-_REFRESH_SECONDS = 24 * 3600
-_POLL_SECONDS = 0.5
-_MOMENT = "1s"
-_STARTING = "INITIALIZING"
-_NOTHING = -1
-
-
-async def refresh_all_copies(client: AsyncElasticsearch, index: str, seconds: float) -> None:
-    """Make all writes visible in each assigned copy of each shard.
-
-    Raises ElasticsearchError if a copy that is in use cannot be refreshed for `seconds`.
-    """
-    patient = client.options(request_timeout=_REFRESH_SECONDS)
-
-    async def is_refreshed() -> bool:
-        response = await retry(lambda: patient.indices.refresh(index=index), seconds)
-        return await _reached_all(client, response["_shards"], index)
-
-    failure = f"{index} could not be refreshed in every copy of its shards for {seconds:g} s."
-    await _until(is_refreshed, seconds, failure)
-
-
-async def _reached_all(client: AsyncElasticsearch, shards: Mapping[str, int], index: str) -> bool:
-    """Whether the copies that a refresh has not reached are on no node: such a copy starts with all writes visible."""
-    if shards["successful"] == shards["total"]:
-        return True
-    health = await _health(client, index)
-    return health["status"] != "red" and shards["successful"] >= int(health["active_shards"])
-
-
-async def refresh_to_seq_nos(context: IndexerContext, index: str) -> list[int]:
-    """Refresh an index and return for each shard a `_seq_no` up to which all writes are visible, -1 without any.
-
-    Raises ElasticsearchError if a shard is on no node, or its copies cannot be refreshed, for `retry_seconds`.
-    """
-    client, seconds, found = context.client, context.settings.retry_seconds, dict[int, int]()
-
-    async def are_found() -> bool:
-        response = await retry(lambda: client.indices.stats(index=index, metric="docs", level="shards"), seconds)
-        found.update(_checkpoints(response))
-        shards = response["_shards"]
-        if shards["successful"] == shards["total"]:
-            return True
-        health = await _health(client, index)
-        return health["status"] != "red" and len(found) == int(health["active_primary_shards"])
-
-    await _until(are_found, seconds, f"{index} is red: a shard of it is on none of the nodes.")
-    await refresh_all_copies(client, index, seconds)
-    return [found[number] for number in range(len(found))]
-
-
-def _checkpoints(response: Any) -> dict[int, int]:
-    """Return the global checkpoint of each shard whose primary has answered.
-
-    All copies have the writes up to it. Above, the number of a write may be used again for another one, if the primary
-    is lost before its copies have that write.
-    """
-    return {
-        int(number): max(_NOTHING, int(copy["seq_no"]["global_checkpoint"]))
-        for statistics in response.get("indices", {}).values()
-        for number, copies in statistics["shards"].items()
-        for copy in copies
-        if copy["routing"]["primary"] and copy["routing"]["state"] != _STARTING
-    }
-
-
-async def _health(client: AsyncElasticsearch, index: str) -> Mapping[str, Any]:
-    patient = client.options(ignore_status=408)
-    health: Mapping[str, Any] = (await patient.cluster.health(index=index, timeout=_MOMENT)).body
-    return health
-
-
-async def _until(condition: Callable[[], Awaitable[bool]], seconds: float, failure: str) -> None:
-    end = time.monotonic() + seconds
-    while not await condition():
-        if time.monotonic() >= end:
-            raise ElasticsearchError(failure)
-        await asyncio.sleep(_POLL_SECONDS)
 
 
 StoredSeqNos: TypeAlias = int | list[int]
@@ -437,9 +343,6 @@ async def shard_copies(
     context: IndexerContext, index: str, metrics: str, fields: str
 ) -> dict[str, list[dict[str, Any]]]:
     """Return statistics of the copies of each shard, by its number; `fields` are the paths to return."""
-    read = context.client.indices.stats
-    stats = await retry(
-        lambda: read(index=index, metric=metrics, level="shards", filter_path=fields), context.settings.retry_seconds
-    )
+    stats = await context.cluster.indices.stats(index=index, metric=metrics, level="shards", filter_path=fields)
     shards: dict[str, list[dict[str, Any]]] = stats.get("indices", {}).get(index, {}).get("shards", {})
     return shards

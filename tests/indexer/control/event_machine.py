@@ -11,6 +11,7 @@ import asyncio
 import copy
 from collections.abc import Awaitable, Coroutine, Generator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -197,6 +198,15 @@ class Run(NamedTuple):
     promised: Mapping[str, Mark | None]
 
 
+class _Engine(IndexerContext):
+    """A context of which nothing is repeated."""
+
+    @cached_property
+    def cluster(self) -> Any:
+        """The given client."""
+        return self.client
+
+
 class World:
     """Everything, and the runs that are appending to the ledger."""
 
@@ -205,7 +215,7 @@ class World:
         self.live = {resource.alias: Live(self.control, resource) for resource in resources}
         self.runs: list[Run] = []
         self._reader = EventLedgerReader(cast("Any", self.control), "control")
-        self._engine = IndexerContext(cast("Any", self.control), ConnectionSettings(prefix=""), IndexerSettings())
+        self._engine = _Engine(cast("Any", self.control), ConnectionSettings(prefix=""), IndexerSettings())
 
     def begin(self, growth: int | None = None) -> None:
         """Start another run, which postpones what makes the ledger grow by more than `growth`."""

@@ -5,7 +5,7 @@ import asyncio
 import orjson
 import pytest
 
-from indexer import ElasticsearchError, LockedError, backoff
+from indexer import ElasticsearchError, LockedError, cluster_client
 from indexer.bulk import BulkOptions, BulkResult
 from indexer.errors import FencedError, is_write_block
 from tests.indexer.bulk_writes import bulk_sender, bulky, count, created_index, proxied_client, writes
@@ -17,7 +17,7 @@ from tests.network.http import Reply, Request
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the backoff to a hundredth."""
-    monkeypatch.setattr(backoff, "_INITIAL_SECONDS", 0.005)
+    monkeypatch.setattr(cluster_client, "_INITIAL_SECONDS", 0.005)
 
 
 async def test_every_class_of_document_is_distinguished(bench: Bench) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from cluster.connection import connect
-from indexer import ElasticsearchError, FolderSource, IndexerContext, RunSummary, backoff, reindex
+from indexer import ElasticsearchError, FolderSource, IndexerContext, RunSummary, cluster_client, reindex
 from indexer.errors import FencedError
 from mappings import COMPANY, LISTING, TEAM
 from mappings.indices import index_body
@@ -29,7 +29,7 @@ from tests.records import COMPANY_KEY, envelope, write
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the backoff to a hundredth."""
-    monkeypatch.setattr(backoff, "_INITIAL_SECONDS", 0.005)
+    monkeypatch.setattr(cluster_client, "_INITIAL_SECONDS", 0.005)
 
 
 async def through(bench: Bench, proxy: BulkProxy, retry_seconds: float = 5.0) -> RunSummary:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cluster.control_index import CONTROL_BODY, ensure_index
-from indexer import LockedError, backoff
+from indexer import LockedError, cluster_client
 from indexer.generations.checkpoint import BuildCheckpoint, BuildProgress
 from tests.indexer.bulk_writes import proxied_client
 from tests.indexer.conftest import Bench
@@ -38,7 +38,7 @@ async def begun(bench: Bench) -> BuildProgress:
 
 
 async def test_a_lost_response_is_not_taken_for_another_run(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backoff, "_INITIAL_SECONDS", 0.005)
+    monkeypatch.setattr(cluster_client, "_INITIAL_SECONDS", 0.005)
     proxy = LosingProxy(bench.connection.url[0], await begun(bench))
     async with proxied_client(bench, proxy) as client:
         checkpoint = BuildCheckpoint(replace(bench, client=client).engine(), "teams")
