@@ -22,7 +22,7 @@ from indexer.cluster_client import RETRYABLE_STATUSES, Backoff, Cluster
 from indexer.documents.builder import PendingDocument
 from indexer.errors import BlockedError, ElasticsearchError, FencedError, error_reason, is_write_block
 from indexer.scan import IndexRow
-from indexer.settings import IndexerSettings
+from indexer.settings import IndexerContext, IndexerSettings
 from mappings.shards import ONE_SHARD, ShardRanges
 from mappings.stored_document import stored_feed_key
 
@@ -359,6 +359,14 @@ class AdaptiveLimit:
             self._undisturbed = 0
             self._share = min(_FULL_SHARE, self._share + _INCREASE)
             self._changed.set()
+
+
+def bulk_sender(
+    context: IndexerContext, index: str, options: BulkOptions, limit: AdaptiveLimit | None = None
+) -> BulkSender:
+    """Return a sender to an index or alias; without the `limit` of a run it has one of its own."""
+    settings = context.settings
+    return BulkSender(context.client, index, limit or AdaptiveLimit(settings), settings, options)
 
 
 _DELETES_PER_REQUEST = 1_000

@@ -20,7 +20,7 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 LAST_MICROSECOND = 2**53 - 1
 # A version is the microseconds of `updated_at` times this, plus bits of the content.
 VERSIONS_PER_MICROSECOND = 1024
-# A new life begins at a whole second (`indexer.control`).
+# A new epoch begins at a whole second (`indexer.control`).
 _ROUNDED_SECONDS = 1
 # By how much Elasticsearch's version of a document is at least above its own, if it replaced a state that is no longer
 # in order: one from the future, or a removal that an earlier version wrote. About 18 minutes; any other program that

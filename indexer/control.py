@@ -1,15 +1,13 @@
-"""Documents in the control index: marks and their lives, the event ledger, last runs, and the status of replications.
+"""Documents in the control index: marks and their epochs, last runs, and the status of replications.
 
-A mark continues the one before it, or begins a new life of the data (decision 18). Each lock holder rewrites the mark
+A mark continues the one before it, or begins a new epoch of the data (decision 18). Each lock holder rewrites the mark
 of its predecessor before it assigns stamps. From then on a mark from an earlier holder is rejected, whatever the clocks
 say, because it was to replace another version. Published marks are appended to the event ledger
 (`cluster.control_index`, decision 13).
 """
 
-import dataclasses
 import secrets
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,26 +16,19 @@ from msgspec import structs
 
 from cluster.control_index import (
     CONTROL_BODY,
-    HEAD_ID,
     HISTORY_SETTING,
     UUID_SETTING,
-    LedgerHead,
     Mark,
-    advance,
-    archive_id,
     ensure_index,
     index_identity,
     is_another,
     mark_id,
     publish_mark,
-    renumbered,
-    split_archive,
 )
-from indexer.clock import ClockWatch, now_microseconds, now_milliseconds
+from indexer.clock import ClockWatch, now_milliseconds
 from indexer.cluster_client import Backoff
 from indexer.errors import ElasticsearchError, LockedError, error_reason
 from indexer.settings import IndexerContext
-from mappings import RESOURCES
 
 _NAME_BYTES = 6
 _SECOND = 1_000  # milliseconds
@@ -80,13 +71,13 @@ def first_mark(generation: str, stored: StoredIdentities) -> Mark:
 
 def mark_of_unknown(generation: str, stored: StoredIdentities) -> Mark:
     """Return the mark of a live generation that has none: the control index was lost."""
-    return begin_life(Mark(clock=0, sequence=0, epoch=-1, generation=generation), stored)
+    return begin_epoch(Mark(clock=0, sequence=0, epoch=-1, generation=generation), stored)
 
 
 def continued(mark: Mark, stored: StoredIdentities, live: str) -> Mark:
-    """Return the mark to continue from, in a new life if its data were restored or replaced since it was published."""
+    """Return the mark to continue from, in a new epoch if its data were restored or replaced since it was published."""
     if is_replaced(mark, stored, live):
-        return begin_life(mark, stored)
+        return begin_epoch(mark, stored)
     if not mark.life:
         mark = structs.replace(mark, life=_new_name(), named_at=mark.sequence)
     return structs.replace(mark, control=stored.control)
@@ -98,8 +89,8 @@ def is_replaced(mark: Mark, stored: StoredIdentities, live: str) -> bool:
     return is_other_index or is_another(mark.control, stored.control)
 
 
-def begin_life(mark: Mark, stored: StoredIdentities) -> Mark:
-    """Return the mark in a new life. Its clock is the next second, so that no reader of an earlier life has it.
+def begin_epoch(mark: Mark, stored: StoredIdentities) -> Mark:
+    """Return the mark in a new epoch. Its clock is the next second, so that no reader of an earlier epoch has it.
 
     Marks that a restore undid count, too: their runs may have had clocks that were ahead of this one.
     """
@@ -111,7 +102,7 @@ def begin_life(mark: Mark, stored: StoredIdentities) -> Mark:
         life=_new_name(),
         named_at=-1,
         resend_before=second,
-        repaired=0,  # a repair of an earlier life: who was given its void clocks reads everything, too
+        repaired=0,  # a repair of an earlier epoch: who was given its void clocks reads everything, too
         control=stored.control,
     )
 
@@ -175,115 +166,6 @@ class MarkStore:
 def unchanged(document: Any) -> dict[str, Any]:
     """Return the condition of a write over a document, as read or written: that it has not changed since."""
     return {"if_seq_no": document["_seq_no"], "if_primary_term": document["_primary_term"]}
-
-
-# During a run the ledger may grow by this many publications at once, then by one per this many seconds.
-_BURST_PUBLICATIONS = 100
-_SECONDS_PER_PUBLICATION = 60.0
-
-
-class EventRateLimit:
-    """Limits the growth of the ledger: alternating changes of several resources are appended together."""
-
-    def __init__(self) -> None:
-        self._due = 0.0
-
-    def allows(self, growth: int) -> bool:
-        """Return whether the ledger may grow by so many publications now, and count them if so."""
-        now = time.monotonic()
-        due = max(self._due, now) + growth * _SECONDS_PER_PUBLICATION
-        if growth > 0 and due > now + _BURST_PUBLICATIONS * _SECONDS_PER_PUBLICATION:
-            return False
-        self._due = due if growth > 0 else self._due
-        return True
-
-
-async def publish_events(
-    context: IndexerContext, allows: Callable[[int], bool] = lambda _growth: True, seconds: float | None = None
-) -> None:
-    """Append everything that the marks say is published and the ledger lacks.
-
-    No lock is needed: what is appended is published already, and concurrent runs append the same. `allows` may
-    postpone growth by a given number of publications. `seconds` limits the retries while Elasticsearch is unreachable,
-    by default to BROKERAGE_BULK_RETRY_SECONDS.
-    """
-    limited = context if seconds is None else _with_retries(context, seconds)
-    while not await _append_once(limited, allows):
-        pass
-
-
-def _with_retries(context: IndexerContext, seconds: float) -> IndexerContext:
-    return dataclasses.replace(context, settings=dataclasses.replace(context.settings, retry_seconds=seconds))
-
-
-async def renumber_events(context: IndexerContext) -> None:
-    """Continue above every number that can have been used, also in a control index that was restored unnoticed."""
-    while not await _renumber_once(context):
-        pass
-
-
-async def _renumber_once(context: IndexerContext) -> bool:
-    """Try once; return False if another run has appended meanwhile."""
-    head, condition, _ = await _read_ledger(context)
-    control = await read_identity(context, context.connection.control_index)
-    try:
-        await _write_ledger(
-            context, HEAD_ID, structs.replace(renumbered(head, now_microseconds()), control=control), **condition
-        )
-    except ConflictError:
-        return False
-    return True
-
-
-async def _append_once(context: IndexerContext, allows: Callable[[int], bool]) -> bool:
-    """Try once; return False if another run has appended meanwhile."""
-    head, condition, marks = await _read_ledger(context)
-    recent, archive = split_archive(head)
-    ledger = advance(recent, marks)
-    if ledger is recent or not allows(ledger.count - recent.count):
-        return True
-    ledger = advance(await _in_this_life(context, recent), marks)
-    if archive is not None:
-        await _write_ledger(context, archive_id(head.archived), archive)
-    try:
-        await _write_ledger(context, HEAD_ID, ledger, **condition)
-    except ConflictError:
-        return False
-    for number in range(head.first, ledger.first):
-        await _delete_archive(context, archive_id(number))
-    return True
-
-
-async def _read_ledger(context: IndexerContext) -> tuple[LedgerHead, dict[str, Any], Mapping[str, Mark]]:
-    """Return the head of the ledger, the condition of writing over it, and the marks by alias."""
-    aliases = {resource.alias: context.connection.alias(resource) for resource in RESOURCES}
-    first, *others = await read_documents(context, [HEAD_ID, *map(mark_id, aliases.values())])
-    documents = zip(aliases, others, strict=True)
-    marks = {alias: msgspec.convert(document["_source"], Mark) for alias, document in documents if document}
-    if first is None:
-        return LedgerHead(), {"op_type": "create"}, marks
-    return msgspec.convert(first["_source"], LedgerHead), unchanged(first), marks
-
-
-async def _in_this_life(context: IndexerContext, head: LedgerHead) -> LedgerHead:
-    """Return the ledger, with numbers that none before can have used if it is new or was restored."""
-    control = await read_identity(context, context.connection.control_index)
-    if head.control == control:
-        return head
-    # A ledger of an earlier version has no identity. It continues.
-    is_continued = not head.control and head.end > 0
-    return structs.replace(head if is_continued else renumbered(head, now_microseconds()), control=control)
-
-
-async def _write_ledger(context: IndexerContext, identifier: str, document: msgspec.Struct, **condition: Any) -> None:
-    index = context.connection.control_index
-    await context.cluster.index(index=index, id=identifier, document=msgspec.to_builtins(document), **condition)
-
-
-async def _delete_archive(context: IndexerContext, identifier: str) -> None:
-    """Delete a superseded archive. One that a killed run leaves behind is never read."""
-    index = context.connection.control_index
-    await context.cluster.options(ignore_status=404).delete(index=index, id=identifier)
 
 
 _NO_INDEX = "index_not_found_exception"

@@ -27,7 +27,7 @@ from cluster.control_index import CONTROL_BODY, ensure_index, ensure_token_keys
 from cluster.http.responses import RAW_HEADERS
 from indexer.clock import now_milliseconds
 from indexer.cluster_client import Cluster
-from indexer.errors import ElasticsearchError, LockedError
+from indexer.errors import ElasticsearchError, LockedError, translate_client_errors
 from indexer.settings import IndexerContext
 
 # Distinguishes this process from an earlier one with the same id, as after a container restart.
@@ -322,6 +322,17 @@ async def acquire_lock(
             await asyncio.wait([heartbeat])
         finally:
             await lock.release()
+
+
+@asynccontextmanager
+async def open_run(
+    context: IndexerContext, on_wait: Callable[[str], None] = ignore_wait
+) -> AsyncIterator[DistributedLock]:
+    """Hold the lock of rebuilds and of what may not run beside them; translate the client's errors."""
+    control, seconds = context.connection.control_index, context.settings.lock_wait_seconds
+    with translate_client_errors():
+        async with acquire_lock(context.client, control, wait_seconds=seconds, on_wait=on_wait) as lock:
+            yield lock
 
 
 async def create_fence(context: IndexerContext, family: str, token: int, index: str) -> str:

@@ -98,8 +98,8 @@ def reindex(  # noqa: PLR0913 - one parameter for each option
                 print_error_line("Note: a dry run reads with one process, without --processes.")
             _dry_run(opened, chosen, covered, as_json=as_json)
         with progress_display(as_json=as_json) as shown:
-            begin = partial(indexer.reindex, source=opened, resources=chosen, covered=covered)
-            work = partial(begin, force=force, processes=processes, on_progress=shown.show)
+            request = indexer.RebuildRequest(chosen, covered, force, processes, shown.show)
+            work = partial(indexer.reindex, source=opened, request=request)
             summary = run_on_cluster(work, stopped="Stopped: the build is kept, and the same command resumes it.")
     shown.finish(summary)
     _print_problems(summary)

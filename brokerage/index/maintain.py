@@ -349,7 +349,7 @@ def restored(*, resources: tuple[str, ...], yes: bool, as_json: bool) -> None:
         yes=yes,
     )
     chosen = [RESOURCES_BY_NAME[name] for name in resources or RESOURCES_BY_NAME]
-    begun = run_on_cluster(partial(indexer.begin_new_lives, resources=chosen, on_wait=print_error_line))
+    begun = run_on_cluster(partial(indexer.begin_new_epochs, resources=chosen, on_wait=print_error_line))
     _print_result(as_json, {"resources": begun}, f"Consumers start again with {', '.join(begun)}.")
 
 

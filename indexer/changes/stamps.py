@@ -12,8 +12,8 @@ from typing import Any, Protocol
 from msgspec import structs
 
 from cluster.control_index import Mark
-from indexer.clock import UNDATED, now_milliseconds, version_microseconds
-from indexer.control import StoredIdentities, begin_life
+from indexer.clock import UNDATED, ClockWatch, now_milliseconds, version_microseconds
+from indexer.control import MarkStore, StoredIdentities, begin_epoch, first_mark, read_identities
 from indexer.documents.builder import PendingDocument
 from indexer.documents.companies import Coverage
 from indexer.scan import IndexRow
@@ -203,12 +203,12 @@ class LiveStamps:
         )
         return self.mark
 
-    def begin_life(self, latest_mark: int) -> None:
+    def begin_epoch(self, latest_mark: int) -> None:
         """Declare in every later mark that the data do not continue those before (`indexer.control`).
 
         `latest_mark` is the latest clock of a mark that readers may have.
         """
-        self.mark = begin_life(self.mark, StoredIdentities(self.mark.control, self.mark.index, latest_mark))
+        self.mark = begin_epoch(self.mark, StoredIdentities(self.mark.control, self.mark.index, latest_mark))
         self.clock = max(self.clock, self.mark.clock)
 
     def raise_forgotten(self, sequence: int) -> None:
@@ -225,6 +225,19 @@ async def baseline_mark(context: IndexerContext, indices: Sequence[str], mark: M
     maxima = (await context.cluster.search_completely(indices, size=0, aggs=highest))["aggregations"]
     clock, sequence = (int(maxima[name]["value"] or 0) for name in ("clock", "sequence"))
     return structs.replace(mark, clock=max(mark.clock, clock), sequence=max(mark.sequence, sequence))
+
+
+async def first_generation_mark(
+    mark_store: MarkStore, context: IndexerContext, generation: str, clock: ClockWatch
+) -> Mark:
+    """Return the mark of the first generation, whose stamps are the source's; call before its swap.
+
+    If an earlier first generation is gone, a new epoch begins.
+    """
+    known, stored = await mark_store.read(), await read_identities(context, generation, clock)
+    mark = first_mark(generation, stored) if known is None else begin_epoch(known, stored)
+    stamps = LiveStamps(await baseline_mark(context, [generation], mark), clock.now)
+    return stamps.next_mark(generation, stored.generation)
 
 
 _DAY_MILLISECONDS = 86_400_000

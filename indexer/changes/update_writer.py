@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from elasticsearch import ApiError, TransportError
 
-from indexer.bulk import AdaptiveLimit, BulkOptions, BulkResult, BulkSender, BulkWrite, delete_documents
+from indexer.bulk import AdaptiveLimit, BulkOptions, BulkResult, BulkSender, BulkWrite, bulk_sender, delete_documents
 from indexer.changes.rewrites import known_move_id, move_for_update, version_over, write_all
 from indexer.changes.shard_crossings import Crossing, KnownIntervals
 from indexer.changes.stamps import ChangeKind, Stamp, at_live_time, change_kind, split_taken
@@ -179,7 +179,7 @@ class UpdateWriter:
             BulkWrite(move.id, versions[move.id], move.stamped_source(*stamps[move.id]), document)
             for move, document in move_documents
         ]
-        rejected = result.add_rejected(await session.bulk_sender(self._limit).send(writes))
+        rejected = result.add_rejected(await session.sender(self._limit).send(writes))
         self._written |= {
             move.id: _row(move, stamps[move.id], versions[move.id])
             for move, document in move_documents
@@ -195,7 +195,7 @@ class UpdateWriter:
         self._unpublished |= changed
         versions = {document.id: _write_version(document, row) for document, _, row in planned}
         writes = [_bulk_write(document, stamps[document.id], versions[document.id]) for document in documents]
-        move = ShardMove(session, session.bulk_sender(self._limit))
+        move = ShardMove(session, session.sender(self._limit))
         await move.prepare({write.document.id: (write, stamps[write.document.id]) for write in planned})
         rejected = result.add_rejected(await move.send(writes))
         result.indexed += len(changed.keys() - rejected)
@@ -214,7 +214,7 @@ class UpdateWriter:
         """Write stale documents to the generation that a rollback would restore, where they may be the newest."""
         if session.previous is not None and stale:
             options = BulkOptions(ranges=session.previous_ranges)
-            sender = BulkSender(self._context.client, session.previous, self._limit, self._context.settings, options)
+            sender = bulk_sender(self._context, session.previous, options, self._limit)
             stamps = {document.id: session.stamps.next_stamp() for document in stale}
             writes = [_bulk_write(document, stamps[document.id], document.version) for document in stale]
             await sender.send(await _without_older(self._context, sender, writes))

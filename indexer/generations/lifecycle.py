@@ -17,7 +17,7 @@ from indexer.clock import first_future_version
 from indexer.cluster_client import LONG_SECONDS
 from indexer.errors import ElasticsearchError, LockedError, RefusedError
 from indexer.settings import IndexerContext, replica_settings
-from mappings import Resource
+from mappings import RESOURCES, Resource
 from mappings.indices import (
     BLOCK_NOTE,
     BLOCK_SETTING,
@@ -110,7 +110,7 @@ class GenerationLifecycle:
 
     async def generations(self) -> Generations:
         """Return the existing generations; raise RefusedError if the alias is not one of ours."""
-        mappings = await self._client.indices.get_mapping(index=f"{self.alias}-v*")
+        mappings = await self._cluster.indices.get_mapping(index=f"{self.alias}-v*")
         metas = {index: body["mappings"].get("_meta", {}) for index, body in mappings.items()}
         ours = {parsed: index for index in metas if (parsed := parse_generation(index)) and parsed.alias == self.alias}
         names = [ours[parsed] for parsed in sorted(ours)]
@@ -123,13 +123,13 @@ class GenerationLifecycle:
     async def live(self) -> str | None:
         """Return the index behind the alias; raise RefusedError if it is an index itself or has several targets."""
         try:
-            targets = list(await self._client.indices.get_alias(name=self.alias))
+            targets = sorted(await self._cluster.indices.get_alias(index=self.alias))
         except NotFoundError:
-            if await self._client.indices.exists(index=self.alias):
-                raise RefusedError(f"{self.alias} is an index, not an alias: rename or delete that index.") from None
             return None
+        if targets == [self.alias]:
+            raise RefusedError(f"{self.alias} is an index, not an alias: rename or delete that index.")
         if len(targets) > 1:
-            raise RefusedError(f"The alias {self.alias} points to {', '.join(sorted(targets))}: leave it one index.")
+            raise RefusedError(f"The alias {self.alias} points to {', '.join(targets)}: leave it one index.")
         return str(targets[0])
 
     async def create(self, present: Generations, published: str | None = None, ranges: ShardRanges = ONE_SHARD) -> str:
@@ -146,7 +146,7 @@ class GenerationLifecycle:
 
     async def ranges(self, index: str) -> ShardRanges:
         """Return the ranges of the shards of an index."""
-        present = await self._client.indices.get_mapping(index=index)
+        present = await self._cluster.indices.get_mapping(index=index)
         return read_ranges(present[index]["mappings"].get("_meta", {}))
 
     def next_name(self, present: Generations, published: str | None = None) -> str:
@@ -186,12 +186,12 @@ class GenerationLifecycle:
 
     async def size(self, index: str) -> int:
         """Return the bytes on disk, replicas included, 0 if its shards are on no node."""
-        response = await self._client.indices.stats(index=index, metric="store")
+        response = await self._cluster.indices.stats(index=index, metric="store")
         return int(response["_all"]["total"].get("store", {}).get("size_in_bytes", 0))
 
     async def update_meta(self, index: str, **facts: Any) -> None:
         """Merge entries into the mapping's `_meta`."""
-        present = await self._client.indices.get_mapping(index=index)
+        present = await self._cluster.indices.get_mapping(index=index)
         meta = present[index]["mappings"].get("_meta", {}) | facts
         await self._cluster.indices.put_mapping(index=index, meta=meta)
 
@@ -240,6 +240,16 @@ class GenerationLifecycle:
     async def prune(self, present: Generations) -> list[str]:
         """Delete the prunable generations, but for one that went live since, and return their names."""
         return [name for name in self.prunable(present) if await self.delete_candidate(name)]
+
+
+async def live_generations(context: IndexerContext) -> dict[Resource, str]:
+    """Return the live index of each resource that has one; not of those whose alias is not one of ours."""
+    aliases = {context.connection.alias(resource): resource for resource in RESOURCES}
+    found = await context.cluster.indices.get_alias(index=[*aliases], ignore_unavailable=True)
+    targets = [(alias, index) for index, body in found.items() for alias in body["aliases"]]
+    live = {alias: index for alias, index in targets if alias in aliases}
+    several = {alias for alias, index in targets if live.get(alias, index) != index}
+    return {aliases[alias]: index for alias, index in live.items() if alias not in several}
 
 
 # Until its replica is due, a copy has none: it would be copied once more.

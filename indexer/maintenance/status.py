@@ -7,7 +7,7 @@ import orjson
 
 from cluster.control_index import read_mark
 from cluster.index_state import SHARD_COLUMNS, IndexWear, large_shards, missing_copies, missing_shards, read_copies
-from indexer.changes.new_lives import replaced_resources
+from indexer.changes.epochs import replaced_resources
 from indexer.clock import is_ahead
 from indexer.control import ReplicationStatus, RunRecord, read_last_run, read_replications
 from indexer.errors import translate_client_errors

@@ -5,6 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
 
+import msgspec
 import orjson
 
 from cluster.private_files import create_file, make_folder, open_private
@@ -18,10 +19,21 @@ _MAX_CAUSES = 3  # in a report
 _ADVICE = "Set BROKERAGE_DEAD_LETTER_DIR to a folder with free space that this user may write to."
 
 
+class SavedLetters(msgspec.Struct):
+    """What a checkpoint stores of the rejected lines."""
+
+    path: str  # of their file, which may not exist yet
+    lines: list[int] = []  # the numbers of the lines in the file
+    records: list[str] = []  # identifiers of the records in those lines
+    unidentified: list[int] = []  # those of the lines that name no record
+    stray: int = 0  # lines of the source that name no resource and are reported with another
+
+
 class DeadLetters:
     """The rejected lines of one run; the file is created with the first one.
 
-    `records` are the records that they are about, `unidentified` the lines of which that is unknown.
+    `records` are the records that they are about, `unidentified` the lines of which that is unknown. `stray` is the
+    number of lines of the source that name no resource and are reported with another.
     """
 
     def __init__(self, folder: str, alias: str) -> None:
@@ -32,12 +44,8 @@ class DeadLetters:
         self.line_numbers: set[int] = set()
         self.records: set[str] = set()
         self.unidentified: set[int] = set()
+        self.stray = 0
         self._tally = FaultTally()
-
-    @property
-    def target_path(self) -> str:
-        """The path of the file, whether or not it exists yet."""
-        return str(self._path)
 
     @property
     def existing_path(self) -> str | None:
@@ -70,10 +78,16 @@ class DeadLetters:
         with report_folder_errors(self._path.parent, _ADVICE):
             self._open_file().write(orjson.dumps(entry, option=orjson.OPT_APPEND_NEWLINE))
 
-    def resume(self, file: str, numbers: list[int], records: list[str], unidentified: list[int]) -> None:
+    def save(self) -> SavedLetters:
+        """Flush the entries to the operating system, and return what a checkpoint stores, which relies on them."""
+        self.flush()
+        lines, unidentified = sorted(self.line_numbers), sorted(self.unidentified)
+        return SavedLetters(str(self._path), lines, sorted(self.records), unidentified, self.stray)
+
+    def resume(self, saved: SavedLetters) -> None:
         """Continue the file of an interrupted run; keep only the entries of the checkpointed line numbers."""
-        self._path, self.line_numbers = Path(file), set(numbers)
-        self.records, self.unidentified = set(records), set(unidentified)
+        self._path, self.line_numbers = Path(saved.path), set(saved.lines)
+        self.records, self.unidentified, self.stray = set(saved.records), set(saved.unidentified), saved.stray
         if not self._path.is_file():
             return
         entries = self._path.read_bytes().splitlines(keepends=True)
@@ -97,7 +111,7 @@ class DeadLetters:
         return self._file
 
     def flush(self) -> None:
-        """Flush the entries to the operating system, before a checkpoint that relies on them."""
+        """Flush the entries to the operating system."""
         if self._file is not None:
             with report_folder_errors(self._path.parent, _ADVICE):
                 self._file.flush()

@@ -6,7 +6,7 @@ Faults are grouped by kind: the same field, and the same reason apart from value
 import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
 from indexer.source.lines import RejectedLine
@@ -142,9 +142,35 @@ class UnservedKind:
     examples: list[str]
 
 
+@dataclass(kw_only=True)
+class Counts:
+    """What a run has counted of one resource; a checkpoint stores it for the run that resumes."""
+
+    read: int = 0  # envelopes
+    indexed: int = 0  # envelopes that created, changed or deleted a record
+    unchanged: int = 0  # envelopes with the content that the index has
+    stale: int = 0  # envelopes older than the index, or in updates than another one in the source
+    merged: int = 0  # envelopes of a full source that has a newer one of the same identifier, which is kept
+    vanished: int = 0  # records that a full source lacks, replaced by tombstones
+    carried: int = 0  # records newer than a full source that lacks them, and older tombstones: carried over
+    kept: int = 0  # live records whose line in a full source is unreadable: they stay as they are
+    rounded: int = 0  # numbers that lost a fraction
+    corrected: int = 0  # OnMarket values that contradicted Status
+
+    @property
+    def counts(self) -> "Counts":
+        """The counts alone."""
+        return Counts(**{each.name: getattr(self, each.name) for each in fields(Counts)})
+
+    def resume(self, counts: "Counts") -> None:
+        """Continue from the counts of an earlier run."""
+        for name, count in vars(counts).items():
+            setattr(self, name, count)
+
+
 @dataclass
-class ResourceReport:
-    """One resource's counts. At the end `read` is `indexed` + `unchanged` + `stale` + `merged` + `dead`."""
+class ResourceReport(Counts):
+    """One resource's run. At the end `read` is `indexed` + `unchanged` + `stale` + `merged` + `dead`."""
 
     resource: str
     stage: RunStage = RunStage.WAITING
@@ -152,23 +178,13 @@ class ResourceReport:
     previous: str | None = None
     resumed_at: int = 0  # the line after which an interrupted build resumed
     is_taken: bool = False  # the candidate was built and refused by an earlier run
-    read: int = 0  # envelopes
     skipped: int = 0  # rows of tables that `skip_if` left out, which are not in `read`
-    indexed: int = 0  # envelopes that created, changed or deleted a record
-    unchanged: int = 0  # envelopes with the content that the index has
-    stale: int = 0  # envelopes older than the index, or in updates than another one in the source
-    merged: int = 0  # envelopes of a full source that has a newer one of the same identifier, which is kept
     dead: int = 0  # envelopes in the dead-letter file
-    vanished: int = 0  # records that a full source lacks, replaced by tombstones
-    carried: int = 0  # records newer than a full source that lacks them, and older tombstones: carried over
     covers: str = ""  # the companies that a build replaces
     others: int = 0  # live records of other companies, which stay as they are
     vanished_companies: dict[str, int] = field(default_factory=dict)  # `vanished` by company, the largest 20
-    kept: int = 0  # live records whose line in a full source is unreadable: they stay as they are
     documents: int = 0  # live records at the end
     tombstones: int = 0
-    rounded: int = 0  # numbers that lost a fraction
-    corrected: int = 0  # OnMarket values that contradicted Status
     retries: int = 0  # requests
     bytes_read: int = 0  # stored bytes, compressed or not
     bytes_total: int = 0  # 0 if unknown
@@ -202,23 +218,6 @@ class ResourceReport:
             self.rounded += each.count
         self.roundings = [*known.values()]
 
-    @property
-    def resumable_counts(self) -> dict[str, int]:
-        """The counts that a checkpoint stores for a resumed run."""
-        names = (
-            "read",
-            "indexed",
-            "unchanged",
-            "stale",
-            "merged",
-            "vanished",
-            "carried",
-            "kept",
-            "rounded",
-            "corrected",
-        )
-        return {name: getattr(self, name) for name in names}
-
 
 # What `covers` says of a build that replaces everything.
 EVERY_COMPANY_COVERED = "all companies"
@@ -250,6 +249,11 @@ class RunSummary:
     def resources_at(self, *stages: RunStage) -> list[str]:
         """Return the resources whose work ended at one of some stages."""
         return [report.resource for report in self.resources if report.stage in stages]
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether a resource was refused."""
+        return any(report.refusal for report in self.resources)
 
     @property
     def exit_code(self) -> int:

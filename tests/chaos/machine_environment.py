@@ -17,8 +17,9 @@ from aiohttp.test_utils import TestClient, TestServer
 from elasticsearch import AsyncElasticsearch
 
 from cluster.connection import ConnectionSettings, connect
-from indexer import IndexerSettings, rebuild
+from indexer import IndexerSettings
 from indexer.documents.companies import EVERY_COMPANY
+from indexer.generations import candidate
 from indexer.generations.checkpoint import BuildJob
 from mappings import COMPANY, LISTING, SOLD_LISTING, Resource
 from mappings.shards import ShardRanges, cut_evenly
@@ -119,7 +120,7 @@ async def opened(connection: ConnectionSettings, folder: Path, shards: int = 1) 
         keys = {name: (await store.create(grant)).reveal() for name, grant in _GRANTS.items()}
         replicas = [await stack.enter_async_context(_replica(connection)) for _ in range(2)]
         environment = MachineEnvironment(bench, gate, replace(bench, client=clients[1]), replicas, keys, clock, shards)
-        stack.enter_context(patch.object(rebuild, "choose_ranges", environment.choose_ranges))
+        stack.enter_context(patch.object(candidate, "choose_ranges", environment.choose_ranges))
         await environment.rebuild_empty(list(RESOURCES))
         yield environment
 

@@ -59,5 +59,5 @@ def test_dead_letters(tmp_path: Path) -> None:
     letters.close()
     assert modes(tmp_path / "dead") == {}
     again = DeadLetters(str(tmp_path / "dead"), "listings")
-    again.resume(letters.target_path, [1], [], [])
+    again.resume(letters.save())
     assert modes(tmp_path / "dead") == {}

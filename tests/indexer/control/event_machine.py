@@ -1,6 +1,6 @@
 """The resources, the control index and the event readers in memory: everything that may happen between two steps.
 
-Appending (`indexer.control.publish_events`) and reading
+Appending (`indexer.reso.event_ledger.publish_events`) and reading
 (`service.reso.event_ledger.EventLedgerReader`) are the product's own code. A call to Elasticsearch pauses
 before and after its effect; meanwhile others continue, and a process may be killed.
 """
@@ -20,7 +20,7 @@ from elasticsearch import ConflictError
 
 from cluster.connection import ConnectionSettings
 from cluster.control_index import Mark, mark_id
-from indexer.control import publish_events
+from indexer.reso.event_ledger import publish_events
 from indexer.settings import IndexerContext, IndexerSettings
 from mappings import Resource
 from service.reso.event_ledger import EventLedger, EventLedgerReader

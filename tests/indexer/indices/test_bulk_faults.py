@@ -6,7 +6,15 @@ from dataclasses import replace
 import pytest
 
 from cluster.connection import connect
-from indexer import ElasticsearchError, FolderSource, IndexerContext, RunSummary, cluster_client, reindex
+from indexer import (
+    ElasticsearchError,
+    FolderSource,
+    IndexerContext,
+    RebuildRequest,
+    RunSummary,
+    cluster_client,
+    reindex,
+)
 from indexer.errors import FencedError
 from mappings import COMPANY, LISTING, TEAM
 from mappings.indices import index_body
@@ -40,7 +48,8 @@ async def through(bench: Bench, proxy: BulkProxy, retry_seconds: float = 5.0) ->
     async with proxy.running() as address:
         connection = replace(bench.connection, url=(address,))
         async with connect(connection, connections=4, timeout=60) as client:
-            return await reindex(IndexerContext(client, connection, settings), FolderSource(source), resources=[TEAM])
+            context = IndexerContext(client, connection, settings)
+            return await reindex(context, FolderSource(source), RebuildRequest([TEAM]))
 
 
 FAULTS = {

@@ -6,7 +6,8 @@ import pytest
 
 from cluster.control_index import CONTROL_BODY, ensure_index
 from indexer import LockedError, cluster_client
-from indexer.generations.checkpoint import BuildCheckpoint, BuildProgress
+from indexer.generations.checkpoint import BuildBasis, BuildCheckpoint, BuildProgress
+from indexer.reporting.dead_letters import SavedLetters
 from tests.indexer.bulk_writes import proxied_client
 from tests.indexer.conftest import Bench
 from tests.network.bulk_proxy import RequestProxy
@@ -31,10 +32,16 @@ class LosingProxy(RequestProxy):
         return answered
 
 
+def begun_build(candidate: str, live: str | None = None) -> BuildProgress:
+    """Return the progress of a build that has just begun."""
+    basis = BuildBasis("source", live, "", "shape", "", None)
+    return BuildProgress(candidate, basis, taken_at=1, letters=SavedLetters("letters"), follows=-1)
+
+
 async def begun(bench: Bench) -> BuildProgress:
     """Return the progress of a build that has just begun, under a prefix with a control index."""
     await ensure_index(bench.client, bench.connection.control_index, CONTROL_BODY)
-    return BuildProgress("teams-v0002", None, "source", "shape", taken_at=1, dead_letters="letters", follows=-1)
+    return begun_build("teams-v0002")
 
 
 async def test_a_lost_response_is_not_taken_for_another_run(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

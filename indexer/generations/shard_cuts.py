@@ -1,24 +1,15 @@
-"""The shards of a build: how many, where they are cut, and records that a source puts into two of them.
-
-They are cut so that they weigh the same, by a sample of the source. If a source names a record with several companies,
-a loaded candidate has it in several shards. Within a shard, Elasticsearch reports a record that is written twice;
-between shards nothing does, so the identifiers are compared bucket by bucket (`mappings.digest`).
-"""
+"""The shards of a build: how many, and where they are cut so that they weigh the same, by a sample of the source."""
 
 import heapq
 import math
 import random
 from dataclasses import dataclass, field
 
-from indexer.bulk import BulkSender, delete_documents
 from indexer.documents.line_parser import LineParser, ParsedChunk
 from indexer.generations.checkpoint import BuildJob
-from indexer.generations.lifecycle import GenerationLifecycle
-from indexer.scan import IndexRow, scan_rows
-from indexer.settings import AUTO, IndexerContext, IndexerSettings, ShardRequest
+from indexer.settings import AUTO, IndexerSettings, ShardRequest
 from indexer.source.lines import SourceLine
-from mappings.digest import BUCKETS
-from mappings.shards import MAX_SHARDS, ONE_SHARD, ShardRanges, cut_evenly
+from mappings.shards import MAX_SHARDS, ShardRanges, cut_evenly
 from mappings.stored_document import feed_key
 
 # The bytes of an index, one copy, for a byte of its source: listings in docs/sizing.md.
@@ -53,13 +44,11 @@ class WeighedSample:
 
 
 def choose_ranges(job: BuildJob, request: ShardRequest, settings: IndexerSettings) -> ShardRanges:
-    """Return the ranges of a build; for more than one shard, from one more pass over its source. May run in a thread.
+    """Return the ranges of a build of more than one shard, from one more pass over its source. May run in a thread.
 
     Raises SourceError.
     """
     requested = request.shards(job.resource.alias)
-    if requested == 1:
-        return ONE_SHARD
     sample = WeighedSample()
     with job.source.open(job.resource) as reading:
         for line in reading.accepted_lines:
@@ -79,44 +68,3 @@ def _feed_keys(job: BuildJob, lines: list[SourceLine], settings: IndexerSettings
     for line in lines:
         parser.parse_into(line, chunk)
     return [feed_key(document.company, document.id) for document in chunk.drafts]
-
-
-_ROWS_AT_ONCE = 5_000
-
-
-async def remove_shard_duplicates(
-    context: IndexerContext, lifecycle: GenerationLifecycle, index: str, sender: BulkSender
-) -> set[str]:
-    """Delete all but the newest document of each record, and return the identifiers of those that had several.
-
-    The index must be refreshed, and is again afterwards.
-    """
-    if not sender.ranges.is_routed:
-        return set()
-    found = set[str]()
-    width = max(1, BUCKETS * _ROWS_AT_ONCE // max(1, await lifecycle.count(index)))
-    for first in range(0, BUCKETS, width):
-        older = older_copies(await _rows(context, index, first, width))
-        await delete_documents(sender, older)
-        found.update(row.id for row in older)
-    if found:
-        await lifecycle.refresh(index)
-    return found
-
-
-async def _rows(context: IndexerContext, index: str, first: int, width: int) -> list[IndexRow]:
-    query = {"range": {"bucket": {"gte": first, "lt": first + width}}}
-    return [row async for page in scan_rows(context, index, query=query) for row in page]
-
-
-def older_copies(rows: list[IndexRow]) -> list[IndexRow]:
-    """Return all rows but the newest of each record; of equal versions that with the greater content is newer."""
-    newest: dict[str, IndexRow] = {}
-    older: list[IndexRow] = []
-    for row in rows:
-        other = newest.setdefault(row.id, row)
-        if other is not row:
-            low, high = sorted((other, row), key=lambda each: (each.stored_version, each.content))
-            newest[row.id] = high
-            older.append(low)
-    return older
