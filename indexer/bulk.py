@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import orjson
 from elasticsearch import ApiError, AsyncElasticsearch, ConnectionError, ConnectionTimeout  # noqa: A004 - the client's name for it
 
-from indexer.cluster_client import RETRYABLE_STATUSES, Backoff, Cluster
+from cluster.client import RETRYABLE_STATUSES, Backoff, Cluster, error_reason, is_write_block
 from indexer.documents.builder import PendingDocument
-from indexer.errors import BlockedError, ElasticsearchError, FencedError, error_reason, is_write_block
+from indexer.errors import BlockedError, ElasticsearchError, FencedError
 from indexer.scan import IndexRow
 from indexer.settings import IndexerContext, IndexerSettings
 from mappings.shards import ONE_SHARD, ShardRanges

@@ -14,6 +14,7 @@ import msgspec
 from elasticsearch import ConflictError, NotFoundError
 from msgspec import structs
 
+from cluster.client import Backoff, error_reason
 from cluster.control_index import (
     CONTROL_BODY,
     HISTORY_SETTING,
@@ -26,8 +27,7 @@ from cluster.control_index import (
     publish_mark,
 )
 from indexer.clock import ClockWatch, now_milliseconds
-from indexer.cluster_client import Backoff
-from indexer.errors import ElasticsearchError, LockedError, error_reason
+from indexer.errors import ElasticsearchError, LockedError
 from indexer.settings import IndexerContext
 
 _NAME_BYTES = 6

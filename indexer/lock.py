@@ -23,10 +23,10 @@ import msgspec
 import orjson
 from elasticsearch import ApiError, AsyncElasticsearch, ConflictError, NotFoundError, TransportError
 
+from cluster.client import Cluster
 from cluster.control_index import CONTROL_BODY, ensure_index, ensure_token_keys
 from cluster.http.responses import RAW_HEADERS
 from indexer.clock import now_milliseconds
-from indexer.cluster_client import Cluster
 from indexer.errors import ElasticsearchError, LockedError, translate_client_errors
 from indexer.settings import IndexerContext
 

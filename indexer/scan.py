@@ -13,8 +13,8 @@ import msgspec
 import orjson
 from elasticsearch import ApiError
 
+from cluster.client import is_memory_shortage
 from indexer.clock import UNDATED, first_future_version
-from indexer.cluster_client import is_memory_shortage
 from indexer.settings import IndexerContext
 from mappings.shards import LEFT_QUERY
 

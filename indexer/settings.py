@@ -7,9 +7,9 @@ from typing import Any
 
 from elasticsearch import AsyncElasticsearch
 
+from cluster.client import Cluster
 from cluster.connection import ConnectionSettings
 from cluster.settings import SettingError, setting
-from indexer.cluster_client import Cluster
 from mappings import RESOURCES
 from mappings.shards import MAX_SHARDS
 

@@ -16,6 +16,7 @@ from indexer.changes.write_session import WriteSession, open_write_session, repu
 from indexer.documents.builder import PendingDocument
 from indexer.documents.companies import ALL_COMPANIES
 from indexer.errors import LockedError, RefusedError
+from indexer.generations.lifecycle import refresh_completely
 from indexer.scan import IndexRow, StoredDocument, fetch_documents, look_up_rows
 from indexer.settings import IndexerContext
 from mappings import Resource
@@ -333,7 +334,7 @@ async def _without_older(context: IndexerContext, sender: BulkSender, writes: li
     """
     if not sender.ranges.is_routed:
         return writes
-    await context.cluster.refresh_completely(sender.index)
+    await refresh_completely(context.cluster, sender.index)
     shard, known = sender.ranges.shard, await look_up_rows(context, sender.index, [write.id for write in writes])
     elsewhere = {
         write.id: known[write.id]

@@ -23,7 +23,7 @@ from indexer.control import (
     read_identities,
 )
 from indexer.errors import RefusedError
-from indexer.generations.lifecycle import GenerationLifecycle, Generations, lift_left_block
+from indexer.generations.lifecycle import GenerationLifecycle, Generations, lift_left_block, refresh_to_seq_nos
 from indexer.lock import DistributedLock, acquire_lock, create_fence, remove_fence, require_sole_writer
 from indexer.scan import fetch_documents
 from indexer.settings import IndexerContext
@@ -129,7 +129,7 @@ async def _open_session(
     """
     live, fence = await _fenced_live(context, lifecycle, lock.token)
     await require_sole_writer(context, lock, _BULK_TASK_TIMEOUT_SECONDS)
-    await context.cluster.refresh_to_seq_nos(live)
+    await refresh_to_seq_nos(context.cluster, live)
     mark_store, present = MarkStore(context, lifecycle.alias, lock.token), await lifecycle.generations()
     mark, stored = await mark_store.claim(), await read_identities(context, live, clock)
     await lift_left_block(context, lifecycle, live, present.metas.get(live, {}))

@@ -29,6 +29,7 @@ from indexer.generations.lifecycle import (
     Generations,
     has_all_shards,
     read_seq_nos,
+    refresh_to_seq_nos,
     stored_seq_nos,
 )
 from indexer.generations.shard_cuts import choose_ranges
@@ -91,7 +92,7 @@ class Candidate:
 
     async def catch_up(self, live: str) -> None:
         """Replay the updates of the live generation since the last replay; later ones are left to the next."""
-        reached = await self.context.cluster.refresh_to_seq_nos(live)
+        reached = await refresh_to_seq_nos(self.context.cluster, live)
         is_copy = self.progress.phase is BuildPhase.COPIED
         companies = ALL_COMPANIES if is_copy else self.progress.own
         origin = ReplayOrigin(live, read_seq_nos(self.progress.follows), companies)
@@ -180,7 +181,7 @@ class BuildStart:
         """Create the next generation; raise RefusedError if it could not have the records of other companies."""
         live, job, others, follows = self.present.live, self.job, 0, [-1]
         if live is not None:
-            follows = await self.context.cluster.refresh_to_seq_nos(live)
+            follows = await refresh_to_seq_nos(self.context.cluster, live)
             others = await self._count_others(live)
         ranges = await self._ranges(others)
         index = await self.lifecycle.create(self.present, self.mark.generation if self.mark else None, ranges)
@@ -283,7 +284,7 @@ class CandidateSwap:
         `succeeds` is the identity of the index that it replaces, which stays in the mark until the next publication.
         """
         index, report, lifecycle = self.candidate.index, self.candidate.job.report, self.candidate.lifecycle
-        built_to = stored_seq_nos(await self.candidate.context.cluster.refresh_to_seq_nos(index))
+        built_to = stored_seq_nos(await refresh_to_seq_nos(self.candidate.context.cluster, index))
         await lifecycle.update_meta(index, built_to=built_to, succeeds=succeeds)
         report.documents = await lifecycle.count(index, LIVE_QUERY)
         report.tombstones = await lifecycle.count(index, DELETED_QUERY)

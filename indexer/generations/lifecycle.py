@@ -1,20 +1,26 @@
 """The lifecycle of generations: they are created, refreshed, finished, copied, swapped in and pruned only here.
 
+After a refresh every copy that searches may ask shows all writes. Elasticsearch does not report a copy that it could
+not reach for a refresh as failed, and keeps it in use: a mark that is published then promises what a reader of that
+copy does not find.
+
 A copy of the live generation is made from hard links: its cost does not grow with the records. Elasticsearch copies
 only what cannot be written meanwhile. The block is noted in the `_meta` of the live index before it is set, so that the
 next run lifts a block whose run was killed.
 """
 
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from elasticsearch import NotFoundError
 
+from cluster.client import Cluster
 from cluster.index_state import WEAR_FILTER, WEAR_METRICS, IndexWear, read_wear
 from indexer.clock import first_future_version
-from indexer.cluster_client import LONG_SECONDS
 from indexer.errors import ElasticsearchError, LockedError, RefusedError
 from indexer.settings import IndexerContext, replica_settings
 from mappings import RESOURCES, Resource
@@ -157,7 +163,7 @@ class GenerationLifecycle:
 
     async def refresh(self, index: str) -> None:
         """Make all writes visible."""
-        await self._cluster.refresh_completely(index)
+        await refresh_completely(self._cluster, index)
 
     async def finish(self, index: str, *, merges: bool = True) -> None:
         """Merge a loaded generation and apply its live settings, with a replica if there is a second node."""
@@ -169,11 +175,11 @@ class GenerationLifecycle:
         await self._await_health(index)
 
     async def _merge(self, index: str) -> None:
-        await self._cluster.options(request_timeout=LONG_SECONDS).indices.forcemerge(index=index, max_num_segments=1)
+        await self._cluster.options(request_timeout=_LONG_SECONDS).indices.forcemerge(index=index, max_num_segments=1)
 
     async def _await_health(self, index: str) -> None:
         """Wait for green; accept yellow, refuse red."""
-        patient = self._client.options(request_timeout=LONG_SECONDS, ignore_status=408)
+        patient = self._client.options(request_timeout=_LONG_SECONDS, ignore_status=408)
         wait = f"{self._settings.green_seconds}s"
         health = await patient.cluster.health(index=index, wait_for_status="green", timeout=wait)
         if health["status"] == "red":
@@ -306,6 +312,85 @@ async def lift_left_block(
 async def _lift_block(context: IndexerContext, lifecycle: GenerationLifecycle, live: str) -> None:
     await context.cluster.indices.put_settings(index=live, settings={BLOCK_SETTING: None})
     await lifecycle.update_meta(live, **{BLOCK_NOTE: None})
+
+
+# One request on a large index, as the first refresh or a merge, may take hours.
+_LONG_SECONDS = 24 * 3600
+_POLL_SECONDS = 0.5
+_MOMENT = "1s"
+_STARTING = "INITIALIZING"
+_NOTHING = -1
+
+
+async def refresh_completely(cluster: Cluster, index: str) -> None:
+    """Make all writes visible in each assigned copy of each shard.
+
+    Raises ElasticsearchError if a copy that is in use cannot be refreshed for `retry_seconds`.
+    """
+    patient = cluster.options(request_timeout=_LONG_SECONDS)
+
+    async def is_refreshed() -> bool:
+        shards = (await patient.indices.refresh(index=index))["_shards"]
+        if shards["successful"] == shards["total"]:
+            return True
+        # Copies that were not reached may be on no node: such a copy starts with all writes visible.
+        health = await _health(cluster, index)
+        return bool(health["status"] != "red" and shards["successful"] >= int(health["active_shards"]))
+
+    seconds = cluster.retry_seconds
+    await _until(
+        is_refreshed, seconds, f"{index} could not be refreshed in every copy of its shards for {seconds:g} s."
+    )
+
+
+async def refresh_to_seq_nos(cluster: Cluster, index: str) -> list[int]:
+    """Refresh an index and return for each shard a `_seq_no` up to which all writes are visible, -1 without any.
+
+    Raises ElasticsearchError if a shard is on no node, or its copies cannot be refreshed, for `retry_seconds`.
+    """
+    found = dict[int, int]()
+
+    async def are_found() -> bool:
+        response = await cluster.indices.stats(index=index, metric="docs", level="shards")
+        found.update(_checkpoints(response))
+        shards = response["_shards"]
+        if shards["successful"] == shards["total"]:
+            return True
+        health = await _health(cluster, index)
+        return health["status"] != "red" and len(found) == int(health["active_primary_shards"])
+
+    await _until(are_found, cluster.retry_seconds, f"{index} is red: a shard of it is on none of the nodes.")
+    await refresh_completely(cluster, index)
+    return [found[number] for number in range(len(found))]
+
+
+async def _health(cluster: Cluster, index: str) -> Mapping[str, Any]:
+    patient = cluster.options(ignore_status=408)
+    health: Mapping[str, Any] = (await patient.cluster.health(index=index, timeout=_MOMENT)).body
+    return health
+
+
+def _checkpoints(response: Any) -> dict[int, int]:
+    """Return the global checkpoint of each shard whose primary has answered.
+
+    All copies have the writes up to it. Above, the number of a write may be used again for another one, if the primary
+    is lost before its copies have that write.
+    """
+    return {
+        int(number): max(_NOTHING, int(copy["seq_no"]["global_checkpoint"]))
+        for statistics in response.get("indices", {}).values()
+        for number, copies in statistics["shards"].items()
+        for copy in copies
+        if copy["routing"]["primary"] and copy["routing"]["state"] != _STARTING
+    }
+
+
+async def _until(condition: Callable[[], Awaitable[bool]], seconds: float, failure: str) -> None:
+    end = time.monotonic() + seconds
+    while not await condition():
+        if time.monotonic() >= end:
+            raise ElasticsearchError(failure)
+        await asyncio.sleep(_POLL_SECONDS)
 
 
 StoredSeqNos: TypeAlias = int | list[int]

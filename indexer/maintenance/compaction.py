@@ -19,10 +19,11 @@ from typing import Any
 import orjson
 from elasticsearch import NotFoundError
 
+from cluster.client import error_reason
 from cluster.http.nodes import NODE_LOSS_TYPES
 from cluster.http.responses import RAW_HEADERS
 from cluster.index_state import IndexWear
-from indexer.errors import ElasticsearchError, error_reason, translate_client_errors
+from indexer.errors import ElasticsearchError, translate_client_errors
 from indexer.generations.lifecycle import GenerationLifecycle, index_wear, largest_shard, shard_copies
 from indexer.generations.preflight import holds_indices, preflight
 from indexer.lock import ignore_wait

@@ -10,7 +10,8 @@ from typing import Any
 import orjson
 import pytest
 
-from indexer import ResourceReport, RunStage, RunSummary, cluster_client
+from cluster import client as cluster_client
+from indexer import ResourceReport, RunStage, RunSummary
 from mappings import COMPANY, TEAM
 from tests.indexer.bulk_writes import proxied_client
 from tests.indexer.changing_sources import (

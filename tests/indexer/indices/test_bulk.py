@@ -5,9 +5,11 @@ import asyncio
 import orjson
 import pytest
 
-from indexer import ElasticsearchError, LockedError, cluster_client
+from cluster import client as cluster_client
+from cluster.client import is_write_block
+from indexer import ElasticsearchError, LockedError
 from indexer.bulk import BulkOptions, BulkResult
-from indexer.errors import FencedError, is_write_block
+from indexer.errors import FencedError
 from tests.indexer.bulk_writes import bulk_sender, bulky, count, created_index, proxied_client, writes
 from tests.indexer.conftest import Bench
 from tests.network.bulk_proxy import BulkProxy, cut_before, documents, items, pairs, refused

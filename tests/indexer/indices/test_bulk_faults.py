@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from cluster import client as cluster_client
 from cluster.connection import connect
 from indexer import (
     ElasticsearchError,
@@ -12,7 +13,6 @@ from indexer import (
     IndexerContext,
     RebuildRequest,
     RunSummary,
-    cluster_client,
     reindex,
 )
 from indexer.errors import FencedError

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from elasticsearch import AsyncElasticsearch
 
+from cluster import client as cluster_client
 from cluster.connection import ConnectionSettings
 from embedded import EmbeddedCluster, NodeOptions
-from indexer import ElasticsearchError, RefusedError, cluster_client
+from indexer import ElasticsearchError, RefusedError
 from indexer.generations.preflight import preflight
 from indexer.scan import fetch_documents, scan_documents
 from mappings import COMPANY, TEAM

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from cluster import client as cluster_client
 from cluster.control_index import CONTROL_BODY, ensure_index
-from indexer import LockedError, cluster_client
+from indexer import LockedError
 from indexer.generations.checkpoint import BuildBasis, BuildCheckpoint, BuildProgress
 from indexer.reporting.dead_letters import SavedLetters
 from tests.indexer.bulk_writes import proxied_client
