@@ -13,8 +13,8 @@ import logging
 import random
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import cached_property, partial
 from typing import Any, Self, TypeVar
 
 import orjson
@@ -212,6 +212,9 @@ def is_memory_shortage(error: ApiError) -> bool:
     return error.meta.status == _TOO_MANY and b"circuit_breaking_exception" in body
 
 
+_LONG_SECONDS = 24 * 3600
+
+
 class Cluster(AsyncElasticsearch):
     """A client that repeats every request for up to `retry_seconds`: only for what may arrive twice."""
 
@@ -231,6 +234,11 @@ class Cluster(AsyncElasticsearch):
         view = super().options(**options)
         view.retry_seconds = self.retry_seconds
         return view
+
+    @cached_property
+    def patient(self) -> Self:
+        """The same, for a request that may take hours, as the first refresh of a large index or a merge."""
+        return self.options(request_timeout=_LONG_SECONDS)
 
     async def perform_request(self, method: str, path: str, **request: Any) -> Any:
         """Send a request, again while Elasticsearch is unreachable or overloaded."""
@@ -252,6 +260,17 @@ class Cluster(AsyncElasticsearch):
         exact = {"size": 0, "track_total_hits": True, "filter_path": "hits.total.value"}
         found = await self.search_completely(index, query=query, **exact)
         return int(found["hits"]["total"]["value"])
+
+
+async def gather_or_cancel(*coroutines: Coroutine[Any, Any, Response]) -> list[Response]:
+    """Run coroutines concurrently; if one fails, cancel the others and raise its error."""
+    tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
 
 
 def failure_sentence(error: TransportError | ApiError) -> str:

@@ -155,7 +155,8 @@ def _reject_conflicts(settings: ConnectionSettings) -> None:
     for sentence, is_so in conflicts.items():
         if is_so:
             raise SettingError(sentence)
-    parse_fingerprint(settings.fingerprint)
+    if settings.fingerprint:
+        parse_fingerprint(settings.fingerprint)
 
 
 def _split_url(url: str) -> SplitResult:

@@ -118,6 +118,7 @@ class MarkStore:
         self._context = context
         self._alias = alias
         self._token = token
+        self._index, self._id = context.connection.control_index, mark_id(alias)
         self._condition: dict[str, Any] = {"op_type": "create"}
 
     async def read(self) -> Mark | None:
@@ -147,9 +148,8 @@ class MarkStore:
                 raise LockedError("The lock was lost to another run, which has published since.") from None
 
     async def _read(self) -> tuple[Mark | None, int]:
-        index = self._context.connection.control_index
         try:
-            response = await self._context.client.get(index=index, id=mark_id(self._alias))
+            response = await self._context.cluster.get(index=self._index, id=self._id)
         except NotFoundError:
             return None, 0
         self._condition = unchanged(response)
@@ -157,9 +157,8 @@ class MarkStore:
         return msgspec.convert(source, Mark), source.get("holder", 0)
 
     async def _write(self, mark: Mark) -> None:
-        index = self._context.connection.control_index
         cluster, holder = self._context.cluster, self._token
-        response = await publish_mark(cluster, index, self._alias, mark, holder=holder, **self._condition)
+        response = await publish_mark(cluster, self._index, self._alias, mark, holder=holder, **self._condition)
         self._condition = unchanged(response)
 
 

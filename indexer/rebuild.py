@@ -6,13 +6,14 @@ from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
+from cluster.client import gather_or_cancel
 from indexer.after_publish import after_publish
 from indexer.changes.epochs import begin_due_epochs
 from indexer.clock import ClockWatch
 from indexer.documents.companies import BY_SOURCE, Companies, Coverage, CoverageRequest, known_companies
 from indexer.errors import RefusedError, SourceError
-from indexer.generations.candidate import Candidate, Gate, swap_together
-from indexer.generations.checkpoint import BuildJob, BuildPhase
+from indexer.generations.candidate import BuildJob, Candidate, Gate, swap_together
+from indexer.generations.checkpoint import BuildPhase
 from indexer.generations.comparison import compare, exchange_for_copy
 from indexer.generations.gates import (
     GateOfAll,
@@ -25,8 +26,15 @@ from indexer.generations.lifecycle import GenerationLifecycle, live_generations
 from indexer.generations.preflight import preflight
 from indexer.load.loader import Loading, OwnProcess, load
 from indexer.lock import open_run
-from indexer.reporting.dead_letters import DeadLetters, check_folder
-from indexer.reporting.report import OnProgress, ResourceReport, RunStage, RunSummary, ignore_progress
+from indexer.reporting.report import (
+    DeadLetters,
+    OnProgress,
+    ResourceReport,
+    RunStage,
+    RunSummary,
+    check_folder,
+    ignore_progress,
+)
 from indexer.settings import IndexerContext
 from indexer.source.lines import Source, require_present, skipped_rows
 from mappings import COMPANY, RESOURCES, Resource
@@ -84,7 +92,8 @@ async def reindex(context: IndexerContext, source: Source, request: RebuildReque
                 candidate = await Candidate.opened(context, lock, job)
                 async with candidate.recorded_refusal():
                     await load(candidate, loading)  # resumes from its checkpoint
-                    await compare(candidate)  # with the live generation: what the source lacks, and what came since
+                    if candidate.progress.live is not None:
+                        await compare(candidate, candidate.progress.live)  # what the source lacks, and updates since
                     await candidate.pass_gates(GATES)
                 candidates.append(candidate)
                 job.enter_stage(RunStage.BUILT)
@@ -97,8 +106,7 @@ async def reindex(context: IndexerContext, source: Source, request: RebuildReque
                 for candidate in candidates:
                     await _finish(candidate)
                 await swap_together(candidates)  # all or none, with their marks
-                for candidate in candidates:
-                    await candidate.conclude()
+                await gather_or_cancel(*(candidate.conclude() for candidate in candidates))
                 await after_publish(context)
         summary.set_skipped(skipped_rows(source))
         for candidate in candidates:

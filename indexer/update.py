@@ -30,12 +30,13 @@ from indexer.documents.line_parser import LineParser, ParsedChunk
 from indexer.errors import IndexerError, RefusedError, translate_client_errors
 from indexer.generations.preflight import preflight
 from indexer.lock import ignore_wait
-from indexer.reporting.dead_letters import DeadLetters, check_folder
 from indexer.reporting.report import (
+    DeadLetters,
     OnProgress,
     ResourceReport,
     RunStage,
     RunSummary,
+    check_folder,
     excess_dead_letters,
     fault_lines,
     ignore_progress,

@@ -72,7 +72,7 @@ def index_mapping(resource: Resource, ranges: ShardRanges = ONE_SHARD) -> dict[s
     """Return the strict mapping: the search fields, and the objects that are stored but not parsed."""
     properties: dict[str, object] = {field.name: field.mapping for field in resource.indexed_fields}
     properties |= {name: {"type": "object", "enabled": False} for name in _unparsed_objects(resource)}
-    if not ranges.is_routed:
+    if ranges is ONE_SHARD or not ranges.is_routed:
         return {"dynamic": "strict", "properties": properties}
     return {"dynamic": "strict", "_routing": {"required": True}, "properties": properties | _SHARD_FIELDS}
 

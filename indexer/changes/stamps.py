@@ -4,6 +4,7 @@ All states of a record are totally ordered. No run takes a record from a company
 kept until no late update is expected, and no consumer is promised to receive them.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -234,7 +235,7 @@ async def first_generation_mark(
 
     If an earlier first generation is gone, a new epoch begins.
     """
-    known, stored = await mark_store.read(), await read_identities(context, generation, clock)
+    known, stored = await asyncio.gather(mark_store.read(), read_identities(context, generation, clock))
     mark = first_mark(generation, stored) if known is None else begin_epoch(known, stored)
     stamps = LiveStamps(await baseline_mark(context, [generation], mark), clock.now)
     return stamps.next_mark(generation, stored.generation)

@@ -6,11 +6,16 @@ aliases move in one request.
 """
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple, Self, TypeAlias
 
+import orjson
+
+from cluster.client import gather_or_cancel
 from cluster.control_index import Mark
 from indexer.bulk import AdaptiveLimit, BulkOptions, BulkSender, bulk_sender
 from indexer.changes.replay import ReplayOrigin, assign_pending_stamps, replay, reset_stale_stamps
@@ -18,12 +23,10 @@ from indexer.changes.stamps import first_generation_mark
 from indexer.changes.write_session import WriteSession, open_write_session
 from indexer.clock import ClockWatch, now_microseconds, now_milliseconds
 from indexer.control import MarkStore, RunRecord, read_identity, record_last_run
-from indexer.documents.companies import ALL_COMPANIES
+from indexer.documents.companies import ALL_COMPANIES, Companies
 from indexer.errors import LockedError, ObjectionError, RefusedError
-from indexer.generations.checkpoint import BuildBasis, BuildCheckpoint, BuildJob, BuildPhase, BuildProgress
+from indexer.generations.checkpoint import BuildBasis, BuildCheckpoint, BuildPhase, BuildProgress
 from indexer.generations.lifecycle import (
-    DELETED_QUERY,
-    LIVE_QUERY,
     AliasMove,
     GenerationLifecycle,
     Generations,
@@ -34,9 +37,77 @@ from indexer.generations.lifecycle import (
 )
 from indexer.generations.shard_cuts import choose_ranges
 from indexer.lock import DistributedLock, builder_fence
-from indexer.reporting.report import RunStage
+from indexer.reporting.report import DeadLetters, OnProgress, ResourceReport, RunStage, excess_dead_letters
 from indexer.settings import IndexerContext
+from indexer.source.lines import Source
+from mappings import Resource
 from mappings.shards import ONE_SHARD, ShardRanges
+
+
+@dataclass(frozen=True)
+class BuildJob:
+    """The source of a build, the companies that its records may belong to, and where its outcome is reported."""
+
+    resource: Resource
+    source: Source
+    companies: Companies
+    report: ResourceReport
+    dead_letters: DeadLetters
+    dead_letter_limit: float
+    is_forced: bool
+    on_progress: OnProgress
+
+    def basis(self, live: str | None, life: str, fingerprint: str) -> BuildBasis:
+        """Return what a build of this job is made of now."""
+        known = [sorted(self.companies.keys), sorted(self.companies.keys_by_numeric_id.items())]
+        companies = hashlib.sha256(orjson.dumps(known)).hexdigest()[:16]  # they decide what lines are valid
+        covered = self.companies.coverage.companies
+        keys = None if covered is None else sorted(covered)
+        return BuildBasis(self.source.identity(self.resource), live, life, fingerprint, companies, keys)
+
+    def resume(self, progress: BuildProgress) -> None:
+        """Continue the report and the dead letters of an interrupted or refused build."""
+        report, letters, saved = self.report, self.dead_letters, progress.letters
+        report.resumed_at = progress.line
+        report.resume(progress.reported.counts)
+        letters.resume(saved)
+        letters.update_report(report)
+        report.warnings = list(progress.reported.warnings)
+        report.vanished_companies = progress.reported.vanished_companies
+        if saved.lines and not Path(saved.path).is_file():
+            report.warnings.append(f"the first {len(saved.lines):,} dead letters are in {saved.path}, not on this host")
+        report.is_taken = progress.refusal is not None
+        progress.refusal = None
+
+    def enter_stage(self, stage: RunStage) -> None:
+        """Report that the next stage begins."""
+        self.report.stage = stage
+        self.report_progress()
+
+    def report_progress(self) -> None:
+        """Report the current counts."""
+        self.on_progress(self.report)
+
+    def report_wait(self, note: str) -> None:
+        """Report what the run waits for."""
+        self.report.note = note
+        self.report_progress()
+
+    def excess_dead_letters(self, *, at_end: bool) -> ObjectionError | None:
+        """Update the count of dead letters; return the objection if there are too many."""
+        self.dead_letters.update_report(self.report)
+        excess = excess_dead_letters(self.report, self.dead_letter_limit, at_end=at_end)
+        return None if excess is None else ObjectionError(f"{excess}, see {self.report.dead_letters}")
+
+    def refuse(self, refusal: RefusedError) -> None:
+        """Raise a refusal, or record it if it is an objection that force overrides."""
+        if not isinstance(refusal, ObjectionError):
+            raise refusal
+        if not self.is_forced:
+            raise ObjectionError(f"{refusal}. Nothing was swapped.")
+        if str(refusal) not in self.report.overridden:
+            self.report.overridden.append(str(refusal))
+
 
 Gate: TypeAlias = "Callable[[Candidate], Awaitable[RefusedError | None]]"
 
@@ -63,8 +134,8 @@ class Candidate:
         """Return the candidate of an interrupted build that can resume, or a new one; write to it from now on."""
         lifecycle = GenerationLifecycle(context, job.resource)
         checkpoint = BuildCheckpoint(context, lifecycle.alias)
-        present, earlier = await lifecycle.generations(), await checkpoint.read()
-        mark = await MarkStore(context, lifecycle.alias).read()
+        reads = lifecycle.generations(), checkpoint.read(), MarkStore(context, lifecycle.alias).read()
+        present, earlier, mark = await asyncio.gather(*reads)
         start = BuildStart(context, job, lifecycle, present, mark)
         if checkpoint.is_foreign:
             job.report.warnings.append("an interrupted build of another version of this program is built again")
@@ -203,12 +274,12 @@ class BuildStart:
 
     async def _ranges(self, others: int) -> ShardRanges:
         """Return the ranges of the candidate: if a copy of the live index is to take its place, those that it has."""
-        request = self.context.shards
+        job, settings = self.job, self.context.settings
         if others and self.present.live:
             return self.present.ranges(self.present.live)
-        if request.shards(self.job.resource.alias) == 1:
+        if self.context.shards.shards(job.resource.alias) == 1:
             return ONE_SHARD
-        return await asyncio.to_thread(choose_ranges, self.job, request, self.context.settings)
+        return await asyncio.to_thread(choose_ranges, job.source, job.resource, job.companies, settings)
 
 
 async def swap_together(candidates: Sequence[Candidate]) -> None:
@@ -225,12 +296,13 @@ async def swap_together(candidates: Sequence[Candidate]) -> None:
                 await swap.stage(stack)
             swaps.append(swap)
         await candidates[0].lock.verify()
-        ready = [await swap.ready() for swap in swaps]
+        clock = ClockWatch(candidates[0].context)
+        if any(swap.session is None for swap in swaps):
+            await clock.check()
+        ready = await gather_or_cancel(*(swap.ready(clock) for swap in swaps))
         first, *others = [each.move for each in ready]
         await swaps[0].candidate.lifecycle.swap(first.index, first.live, first.fences, together=others)
-        for each in ready:
-            with suppress(LockedError):  # another run has published a later mark since the swap
-                await each.publish(each.mark)
+        await gather_or_cancel(*(each.conclude() for each in ready))
 
 
 class ReadySwap(NamedTuple):
@@ -239,6 +311,11 @@ class ReadySwap(NamedTuple):
     move: AliasMove
     mark: Mark
     publish: Callable[[Mark], Awaitable[None]]
+
+    async def conclude(self) -> None:
+        """Publish the mark after the swap."""
+        with suppress(LockedError):  # another run has published a later mark since the swap
+            await self.publish(self.mark)
 
 
 @dataclass
@@ -285,17 +362,15 @@ class CandidateSwap:
         """
         index, report, lifecycle = self.candidate.index, self.candidate.job.report, self.candidate.lifecycle
         built_to = stored_seq_nos(await refresh_to_seq_nos(self.candidate.context.cluster, index))
-        await lifecycle.update_meta(index, built_to=built_to, succeeds=succeeds)
-        report.documents = await lifecycle.count(index, LIVE_QUERY)
-        report.tombstones = await lifecycle.count(index, DELETED_QUERY)
+        noting = lifecycle.update_meta(index, built_to=built_to, succeeds=succeeds)
+        _, (report.documents, report.tombstones) = await asyncio.gather(noting, lifecycle.count_live(index))
 
-    async def ready(self) -> ReadySwap:
-        """Check the clocks, and return what remains to be done for the swap."""
+    async def ready(self, clock: ClockWatch) -> ReadySwap:
+        """Return what remains to be done for the swap; raise ClockError. Sessions have clocks of their own."""
         context, index, alias = self.candidate.context, self.candidate.index, self.candidate.lifecycle.alias
         fences, session = {self.candidate.fence: index}, self.session
         if session is None:
-            clock, marks = ClockWatch(context), MarkStore(context, alias)
-            await clock.check()
+            marks = MarkStore(context, alias)
             mark = await first_generation_mark(marks, context, index, clock)
             return ReadySwap(AliasMove(alias, index, None, fences), mark, marks.publish)
         identity = await read_identity(context, index)

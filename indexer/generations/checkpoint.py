@@ -1,24 +1,21 @@
-"""The build of one resource: what it is of, and the checkpoint in the control index from which it resumes."""
+"""The checkpoint of a build in the control index, from which it resumes: what it is made of, and how far it is."""
 
-import hashlib
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 import msgspec
-import orjson
 from elasticsearch import ConflictError, NotFoundError
 
 from indexer.control import unchanged
-from indexer.documents.companies import ALL_COMPANIES, Companies, Coverage
-from indexer.errors import LockedError, ObjectionError, RefusedError
+from indexer.documents.companies import ALL_COMPANIES, Coverage
+from indexer.errors import LockedError
 from indexer.generations.lifecycle import StoredSeqNos
-from indexer.reporting.dead_letters import DeadLetters, SavedLetters
-from indexer.reporting.report import Counts, OnProgress, ResourceReport, RunStage, excess_dead_letters
+from indexer.reporting.report import (
+    Counts,
+    SavedLetters,
+)
 from indexer.settings import IndexerContext
-from indexer.source.lines import Source
-from mappings import Resource
 
 
 class BuildPhase(StrEnum):
@@ -143,68 +140,3 @@ class BuildCheckpoint:
         cluster = self.context.cluster.options(ignore_status=(404, 409))
         await cluster.delete(index=self._index, id=self._id, **self._version)
         self._version = {}
-
-
-@dataclass(frozen=True)
-class BuildJob:
-    """The source of a build, the companies that its records may belong to, and where its outcome is reported."""
-
-    resource: Resource
-    source: Source
-    companies: Companies
-    report: ResourceReport
-    dead_letters: DeadLetters
-    dead_letter_limit: float
-    is_forced: bool
-    on_progress: OnProgress
-
-    def basis(self, live: str | None, life: str, fingerprint: str) -> BuildBasis:
-        """Return what a build of this job is made of now."""
-        known = [sorted(self.companies.keys), sorted(self.companies.keys_by_numeric_id.items())]
-        companies = hashlib.sha256(orjson.dumps(known)).hexdigest()[:16]  # they decide what lines are valid
-        covered = self.companies.coverage.companies
-        keys = None if covered is None else sorted(covered)
-        return BuildBasis(self.source.identity(self.resource), live, life, fingerprint, companies, keys)
-
-    def resume(self, progress: BuildProgress) -> None:
-        """Continue the report and the dead letters of an interrupted or refused build."""
-        report, letters, saved = self.report, self.dead_letters, progress.letters
-        report.resumed_at = progress.line
-        report.resume(progress.reported.counts)
-        letters.resume(saved)
-        letters.update_report(report)
-        report.warnings = list(progress.reported.warnings)
-        report.vanished_companies = progress.reported.vanished_companies
-        if saved.lines and not Path(saved.path).is_file():
-            report.warnings.append(f"the first {len(saved.lines):,} dead letters are in {saved.path}, not on this host")
-        report.is_taken = progress.refusal is not None
-        progress.refusal = None
-
-    def enter_stage(self, stage: RunStage) -> None:
-        """Report that the next stage begins."""
-        self.report.stage = stage
-        self.report_progress()
-
-    def report_progress(self) -> None:
-        """Report the current counts."""
-        self.on_progress(self.report)
-
-    def report_wait(self, note: str) -> None:
-        """Report what the run waits for."""
-        self.report.note = note
-        self.report_progress()
-
-    def excess_dead_letters(self, *, at_end: bool) -> ObjectionError | None:
-        """Update the count of dead letters; return the objection if there are too many."""
-        self.dead_letters.update_report(self.report)
-        excess = excess_dead_letters(self.report, self.dead_letter_limit, at_end=at_end)
-        return None if excess is None else ObjectionError(f"{excess}, see {self.report.dead_letters}")
-
-    def refuse(self, refusal: RefusedError) -> None:
-        """Raise a refusal, or record it if it is an objection that force overrides."""
-        if not isinstance(refusal, ObjectionError):
-            raise refusal
-        if not self.is_forced:
-            raise ObjectionError(f"{refusal}. Nothing was swapped.")
-        if str(refusal) not in self.report.overridden:
-            self.report.overridden.append(str(refusal))

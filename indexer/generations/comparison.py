@@ -26,11 +26,11 @@ from mappings.stored_document import TombstoneReason
 _BATCH_RECORDS = 500
 
 
-async def compare(candidate: Candidate) -> None:
+async def compare(candidate: Candidate, live: str) -> None:
     """Bring a loaded candidate to the state of its source: with tombstones, moves and updates since the build began."""
     progress, report, count = candidate.progress, candidate.job.report, candidate.lifecycle.count
-    live, index = progress.live, progress.candidate
-    if live is None or progress.phase is not BuildPhase.LOADED:
+    index = progress.candidate
+    if progress.phase is not BuildPhase.LOADED:
         return
     candidate.job.enter_stage(RunStage.COMPARING)
     await reconcile(candidate, live)

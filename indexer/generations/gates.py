@@ -17,8 +17,7 @@ from indexer.documents.companies import Coverage
 from indexer.errors import ObjectionError, RefusedError
 from indexer.generations.candidate import Candidate
 from indexer.generations.lifecycle import DELETED_QUERY, LIVE_QUERY, future_query, live_generations
-from indexer.reporting.dead_letters import DeadLetters
-from indexer.reporting.report import listed, tolerated_count
+from indexer.reporting.report import DeadLetters, listed, tolerated_count
 from indexer.scan import IndexRow, look_up_rows, scan_rows
 from indexer.settings import IndexerContext, IndexerSettings
 from mappings import COMPANY, RESOURCES, Reference, Resource, declared_references
@@ -57,9 +56,9 @@ async def too_many_dead_letters(candidate: Candidate) -> RefusedError | None:
 async def too_many_changes(candidate: Candidate) -> RefusedError | None:
     """Object if more records are removed, or added, than is tolerated."""
     job, settings, live = candidate.job, candidate.context.settings, candidate.progress.live
-    await _name_future_records(candidate)
     if live is None:
         return None
+    await _name_future_records(candidate)
     coverage, count = job.companies.coverage, candidate.lifecycle.count
     own = {"bool": {"filter": [LIVE_QUERY, coverage.query]}}
     before, after = await count(live, own), await count(candidate.index, own)

@@ -175,11 +175,11 @@ class GenerationLifecycle:
         await self._await_health(index)
 
     async def _merge(self, index: str) -> None:
-        await self._cluster.options(request_timeout=_LONG_SECONDS).indices.forcemerge(index=index, max_num_segments=1)
+        await self._cluster.patient.indices.forcemerge(index=index, max_num_segments=1)
 
     async def _await_health(self, index: str) -> None:
         """Wait for green; accept yellow, refuse red."""
-        patient = self._client.options(request_timeout=_LONG_SECONDS, ignore_status=408)
+        patient = self._client.options(request_timeout=24 * 3600, ignore_status=408)
         wait = f"{self._settings.green_seconds}s"
         health = await patient.cluster.health(index=index, wait_for_status="green", timeout=wait)
         if health["status"] == "red":
@@ -189,6 +189,14 @@ class GenerationLifecycle:
         """Return the number of documents, optionally of those that match a query."""
         current = {"bool": {"filter": [] if query is None else query, "must_not": LEFT_QUERY}}
         return await self._cluster.count_completely(index, current)
+
+    async def count_live(self, index: str) -> tuple[int, int]:
+        """Return the numbers of live records and of tombstones."""
+        current = {"bool": {"must_not": LEFT_QUERY}}
+        exact = {"size": 0, "track_total_hits": True, "aggs": {"deleted": {"filter": DELETED_QUERY}}}
+        found = await self._cluster.search_completely(index, query=current, **exact)
+        tombstones = int(found["aggregations"]["deleted"]["doc_count"])
+        return int(found["hits"]["total"]["value"]) - tombstones, tombstones
 
     async def size(self, index: str) -> int:
         """Return the bytes on disk, replicas included, 0 if its shards are on no node."""
@@ -314,8 +322,6 @@ async def _lift_block(context: IndexerContext, lifecycle: GenerationLifecycle, l
     await lifecycle.update_meta(live, **{BLOCK_NOTE: None})
 
 
-# One request on a large index, as the first refresh or a merge, may take hours.
-_LONG_SECONDS = 24 * 3600
 _POLL_SECONDS = 0.5
 _MOMENT = "1s"
 _STARTING = "INITIALIZING"
@@ -327,10 +333,9 @@ async def refresh_completely(cluster: Cluster, index: str) -> None:
 
     Raises ElasticsearchError if a copy that is in use cannot be refreshed for `retry_seconds`.
     """
-    patient = cluster.options(request_timeout=_LONG_SECONDS)
 
     async def is_refreshed() -> bool:
-        shards = (await patient.indices.refresh(index=index))["_shards"]
+        shards = (await cluster.patient.indices.refresh(index=index))["_shards"]
         if shards["successful"] == shards["total"]:
             return True
         # Copies that were not reached may be on no node: such a copy starts with all writes visible.

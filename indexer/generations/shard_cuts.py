@@ -5,10 +5,11 @@ import math
 import random
 from dataclasses import dataclass, field
 
+from indexer.documents.companies import Companies
 from indexer.documents.line_parser import LineParser, ParsedChunk
-from indexer.generations.checkpoint import BuildJob
 from indexer.settings import AUTO, IndexerSettings, ShardRequest
-from indexer.source.lines import SourceLine
+from indexer.source.lines import Source, SourceLine
+from mappings import Resource
 from mappings.shards import MAX_SHARDS, ShardRanges, cut_evenly
 from mappings.stored_document import feed_key
 
@@ -43,18 +44,19 @@ class WeighedSample:
         return [line for _, _, line in self._chosen]
 
 
-def choose_ranges(job: BuildJob, request: ShardRequest, settings: IndexerSettings) -> ShardRanges:
+def choose_ranges(source: Source, resource: Resource, companies: Companies, settings: IndexerSettings) -> ShardRanges:
     """Return the ranges of a build of more than one shard, from one more pass over its source. May run in a thread.
 
     Raises SourceError.
     """
-    requested = request.shards(job.resource.alias)
+    request = ShardRequest(settings.shards, settings.shard_gigabytes)
+    requested = request.shards(resource.alias)
     sample = WeighedSample()
-    with job.source.open(job.resource) as reading:
+    with source.open(resource) as reading:
         for line in reading.accepted_lines:
             sample.offer(line)
     shards = fitting_shards(sample.bytes, request.gigabytes) if requested == AUTO else requested
-    return cut_evenly(_feed_keys(job, sample.lines, settings), shards)
+    return cut_evenly(_feed_keys(sample.lines, LineParser(resource, companies, settings)), shards)
 
 
 def fitting_shards(source_bytes: int, shard_gigabytes: float) -> int:
@@ -62,9 +64,9 @@ def fitting_shards(source_bytes: int, shard_gigabytes: float) -> int:
     return min(MAX_SHARDS, max(1, math.ceil(source_bytes * _INDEX_SHARE / (shard_gigabytes * _GIGABYTE))))
 
 
-def _feed_keys(job: BuildJob, lines: list[SourceLine], settings: IndexerSettings) -> list[str]:
+def _feed_keys(lines: list[SourceLine], parser: LineParser) -> list[str]:
     """Return the feed keys of the valid lines."""
-    chunk, parser = ParsedChunk(), LineParser(job.resource, job.companies, settings)
+    chunk = ParsedChunk()
     for line in lines:
         parser.parse_into(line, chunk)
     return [feed_key(document.company, document.id) for document in chunk.drafts]

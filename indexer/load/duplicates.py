@@ -18,7 +18,7 @@ from indexer.changes.stamps import at_live_time
 from indexer.documents.builder import PendingDocument, rejected_document
 from indexer.documents.envelope import identifier_decoder
 from indexer.documents.line_parser import LineParser, ParsedChunk
-from indexer.generations.checkpoint import BuildJob
+from indexer.generations.candidate import BuildJob
 from indexer.generations.lifecycle import GenerationLifecycle
 from indexer.reporting.report import listed
 from indexer.scan import IndexRow, look_up_rows, scan_rows

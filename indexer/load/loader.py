@@ -225,10 +225,11 @@ class Load:
         Of the `tied` records, the source has several contents with the same version.
         """
         index, accepted = self.candidate.index, self.candidate.progress.accepted
-        count = await self.candidate.lifecycle.count(index)
+        comparing = self.sample.find_differences(self.candidate.context, index, tied)
+        count, differences = await asyncio.gather(self.candidate.lifecycle.count(index), comparing)
         if count != accepted:
             raise RefusedError(f"{index} has {count} documents, but {accepted} were accepted: run it again.")
-        if differences := await self.sample.find_differences(self.candidate.context, index, tied):
+        if differences:
             raise RefusedError(f"{index} differs from what was read: {', '.join(differences[:10])}. Run it again.")
 
 

@@ -20,7 +20,7 @@ from cluster.connection import ConnectionSettings, connect
 from indexer import IndexerSettings
 from indexer.documents.companies import EVERY_COMPANY
 from indexer.generations import candidate
-from indexer.generations.checkpoint import BuildJob
+from indexer.source.lines import Source
 from mappings import COMPANY, LISTING, SOLD_LISTING, Resource
 from mappings.shards import ShardRanges, cut_evenly
 from mappings.stored_document import feed_key
@@ -59,12 +59,12 @@ class MachineEnvironment:
     examples: int = 0
     rebuilds: int = 0
 
-    def choose_ranges(self, job: BuildJob, *_: object) -> ShardRanges:
+    def choose_ranges(self, _source: Source, resource: Resource, *_: object) -> ShardRanges:
         """Cut anywhere, mostly within the companies: a source is often empty, and has few records."""
         self.rebuilds += 1
         chance = random.Random(self.rebuilds)  # noqa: S311 - repeatable
         keys = [feed_key(company, f"{self.examples:06}{end}") for company in NUMBERS for end in ENDS]
-        return cut_evenly(chance.sample(keys, len(keys) // 3), self.shards if job.resource in RESOURCES else 1)
+        return cut_evenly(chance.sample(keys, len(keys) // 3), self.shards if resource in RESOURCES else 1)
 
     async def clear(self, resource: Resource, *, has_previous: bool) -> None:
         """Remove what a run has left. Every run starts with a generation to roll back to."""

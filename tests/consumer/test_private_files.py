@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from indexer.errors import InvalidRecordError
-from indexer.reporting.dead_letters import DeadLetters
+from indexer.reporting.report import DeadLetters
 from indexer.reso.mirror import Mirror
 from indexer.source.lines import RejectedLine, SourceLine
 from mappings.data_dictionary import load_dictionary

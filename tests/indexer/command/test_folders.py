@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from indexer.errors import InvalidRecordError, WorkFolderError
-from indexer.reporting.dead_letters import DeadLetters, check_folder
+from indexer.reporting.report import DeadLetters, check_folder
 from indexer.source.lines import RejectedLine, SourceLine
 from indexer.source.opener import open_source
 from mappings import COMPANY, TEAM

@@ -8,7 +8,7 @@ from cluster import client as cluster_client
 from cluster.control_index import CONTROL_BODY, ensure_index
 from indexer import LockedError
 from indexer.generations.checkpoint import BuildBasis, BuildCheckpoint, BuildProgress
-from indexer.reporting.dead_letters import SavedLetters
+from indexer.reporting.report import SavedLetters
 from tests.indexer.bulk_writes import proxied_client
 from tests.indexer.conftest import Bench
 from tests.network.bulk_proxy import RequestProxy

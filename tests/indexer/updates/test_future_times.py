@@ -9,12 +9,10 @@ import pytest
 
 from indexer import open_source, rollback
 from indexer.documents.companies import Companies
-from indexer.generations.candidate import Candidate
-from indexer.generations.checkpoint import BuildJob
+from indexer.generations.candidate import BuildJob, Candidate
 from indexer.generations.gates import too_many_changes
 from indexer.lock import open_run
-from indexer.reporting.dead_letters import DeadLetters
-from indexer.reporting.report import ResourceReport
+from indexer.reporting.report import DeadLetters, ResourceReport
 from indexer.verify.verification import DifferenceKind, verify_against_generation, verify_against_source
 from mappings import AGENT, COMPANY, LISTING, TEAM, Resource
 from tests.indexer.conftest import Bench
