@@ -31,8 +31,8 @@ from brokerage.tables import print_table
 from brokerage_feed.terminal import echo
 from cluster.index_state import IndexWear, wear_sentence
 from indexer import ResourceStatus
-from indexer.control import ReplicationStatus
 from indexer.generations.checkpoint import BuildProgress
+from indexer.reso.replication_status import ReplicationStatus
 
 
 @click.command(epilog=epilog("brokerage index status", "brokerage index status --json", exits=INDEX_EXITS))

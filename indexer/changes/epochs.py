@@ -4,6 +4,7 @@ A new epoch is begun for all resources before a run changes any of them, or by c
 consumers start again from what is there. Stamps and watermarks of a run under a clock that was ahead are in the future.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -37,7 +38,7 @@ async def begin_due_epochs(context: IndexerContext, on_wait: Callable[[str], Non
 
     Returns the names of the present epochs. Raises LockedError or RefusedError.
     """
-    marks, live = await _read_marks(context), await live_generations(context)
+    marks, live = await asyncio.gather(_read_marks(context), live_generations(context))
     without_mark = [resource for resource in RESOURCES if resource in live and resource not in marks]
     due = [*await _replaced(context, marks), *without_mark]
     for resource in due:

@@ -4,7 +4,6 @@ All states of a record are totally ordered. No run takes a record from a company
 kept until no late update is expected, and no consumer is promised to receive them.
 """
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -14,7 +13,7 @@ from msgspec import structs
 
 from cluster.control_index import Mark
 from indexer.clock import UNDATED, ClockWatch, now_milliseconds, version_microseconds
-from indexer.control import MarkStore, StoredIdentities, begin_epoch, first_mark, read_identities
+from indexer.control import MarkStore, StoredIdentities, begin_epoch, first_mark
 from indexer.documents.builder import PendingDocument
 from indexer.documents.companies import Coverage
 from indexer.scan import IndexRow
@@ -229,13 +228,13 @@ async def baseline_mark(context: IndexerContext, indices: Sequence[str], mark: M
 
 
 async def first_generation_mark(
-    mark_store: MarkStore, context: IndexerContext, generation: str, clock: ClockWatch
+    mark_store: MarkStore, context: IndexerContext, generation: str, stored: StoredIdentities, clock: ClockWatch
 ) -> Mark:
     """Return the mark of the first generation, whose stamps are the source's; call before its swap.
 
     If an earlier first generation is gone, a new epoch begins.
     """
-    known, stored = await asyncio.gather(mark_store.read(), read_identities(context, generation, clock))
+    known = await mark_store.read()
     mark = first_mark(generation, stored) if known is None else begin_epoch(known, stored)
     stamps = LiveStamps(await baseline_mark(context, [generation], mark), clock.now)
     return stamps.next_mark(generation, stored.generation)

@@ -7,7 +7,7 @@ aliases move in one request.
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from indexer.changes.replay import ReplayOrigin, assign_pending_stamps, replay, 
 from indexer.changes.stamps import first_generation_mark
 from indexer.changes.write_session import WriteSession, open_write_session
 from indexer.clock import ClockWatch, now_microseconds, now_milliseconds
-from indexer.control import MarkStore, RunRecord, read_identity, record_last_run
+from indexer.control import MarkStore, RunRecord, StoredIdentities, read_all_identities, record_last_run
 from indexer.documents.companies import ALL_COMPANIES, Companies
 from indexer.errors import LockedError, ObjectionError, RefusedError
 from indexer.generations.checkpoint import BuildBasis, BuildCheckpoint, BuildPhase, BuildProgress
@@ -299,7 +299,11 @@ async def swap_together(candidates: Sequence[Candidate]) -> None:
         clock = ClockWatch(candidates[0].context)
         if any(swap.session is None for swap in swaps):
             await clock.check()
-        ready = await gather_or_cancel(*(swap.ready(clock) for swap in swaps))
+        context = candidates[0].context
+        identities = await read_all_identities(
+            context, [context.connection.control_index, *(candidate.index for candidate in candidates)]
+        )
+        ready = await gather_or_cancel(*(swap.ready(clock, identities) for swap in swaps))
         first, *others = [each.move for each in ready]
         await swaps[0].candidate.lifecycle.swap(first.index, first.live, first.fences, together=others)
         await gather_or_cancel(*(each.conclude() for each in ready))
@@ -365,15 +369,19 @@ class CandidateSwap:
         noting = lifecycle.update_meta(index, built_to=built_to, succeeds=succeeds)
         _, (report.documents, report.tombstones) = await asyncio.gather(noting, lifecycle.count_live(index))
 
-    async def ready(self, clock: ClockWatch) -> ReadySwap:
-        """Return what remains to be done for the swap; raise ClockError. Sessions have clocks of their own."""
+    async def ready(self, clock: ClockWatch, identities: Mapping[str, str]) -> ReadySwap:
+        """Return what remains to be done for the swap; raise ClockError. Sessions have clocks of their own.
+
+        `identities` are those of the control index and of the candidates.
+        """
         context, index, alias = self.candidate.context, self.candidate.index, self.candidate.lifecycle.alias
         fences, session = {self.candidate.fence: index}, self.session
         if session is None:
             marks = MarkStore(context, alias)
-            mark = await first_generation_mark(marks, context, index, clock)
+            control = identities.get(context.connection.control_index, "")
+            stored = StoredIdentities(control, identities.get(index, ""), clock.latest_mark())
+            mark = await first_generation_mark(marks, context, index, stored, clock)
             return ReadySwap(AliasMove(alias, index, None, fences), mark, marks.publish)
-        identity = await read_identity(context, index)
         await session.clock.check_if_set()
         move = AliasMove(alias, index, session.live, {session.fence: session.live, **fences})
-        return ReadySwap(move, session.stamps.next_mark(index, identity), session.publish_mark)
+        return ReadySwap(move, session.stamps.next_mark(index, identities.get(index, "")), session.publish_mark)

@@ -9,10 +9,11 @@ from cluster.control_index import read_mark
 from cluster.index_state import SHARD_COLUMNS, IndexWear, large_shards, missing_copies, missing_shards, read_copies
 from indexer.changes.epochs import replaced_resources
 from indexer.clock import is_ahead
-from indexer.control import ReplicationStatus, RunRecord, read_last_run, read_replications
+from indexer.control import RunRecord, read_last_run
 from indexer.errors import translate_client_errors
 from indexer.generations.checkpoint import BuildCheckpoint, BuildProgress
 from indexer.generations.lifecycle import DELETED_QUERY, LIVE_QUERY, GenerationLifecycle, index_wear
+from indexer.reso.replication_status import ReplicationStatus, read_replications
 from indexer.settings import IndexerContext
 from mappings import RESOURCES, Resource
 

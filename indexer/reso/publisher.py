@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from indexer.changes.epochs import begin_due_epochs
 from indexer.clock import VERSIONS_PER_MICROSECOND, now_milliseconds
-from indexer.control import ReplicationStatus, record_replication
 from indexer.documents import companies
 from indexer.errors import SourceError, translate_client_errors
 from indexer.generations.lifecycle import GenerationLifecycle
@@ -14,6 +13,7 @@ from indexer.reporting.report import OnProgress, RunSummary, tolerated_count
 from indexer.reso.mapping.record_mapper import RecordMapper
 from indexer.reso.mirror import Mirror
 from indexer.reso.outbox import Outbox, SentLog
+from indexer.reso.replication_status import ReplicationStatus, record_replication
 from indexer.reso.source_map import ReplicationPlan
 from indexer.scan import scan_rows
 from indexer.settings import IndexerContext
