@@ -7,7 +7,7 @@ kept until no late update is expected, and no consumer is promised to receive th
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from msgspec import structs
 
@@ -85,6 +85,30 @@ def at_live_time(document: PendingDocument, known: IndexRow | None) -> PendingDo
         # The members that are not content may have changed: that state is the newer one.
         return kept if kept.version >= known.version else document.redated(live + 1)
     return document if document.version > known.version else document.redated(live + 1)
+
+
+class Change(NamedTuple):
+    """A document as it is written, its kind of change, and the state of its record that the index has."""
+
+    document: PendingDocument
+    kind: ChangeKind
+    known: IndexRow | None
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the index has this very state."""
+        known, document = self.known, self.document
+        return known is not None and (known.version, known.content) == (document.version, document.content)
+
+
+def change_of(
+    given: PendingDocument,
+    known: IndexRow | None,
+    kind_of: Callable[[PendingDocument, IndexRow | None], ChangeKind] = change_kind,
+) -> Change:
+    """Return what a document of a source changes of the state that the index has."""
+    document = at_live_time(given, known)
+    return Change(document, kind_of(document, known), known)
 
 
 def newest_by_id(documents: list[PendingDocument]) -> dict[str, PendingDocument]:

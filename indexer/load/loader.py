@@ -24,8 +24,8 @@ from indexer.changes.stamps import (
     ChangeKind,
     SourceStamps,
     Stamper,
-    at_live_time,
     change_kind_in_rebuild,
+    change_of,
     split_taken,
 )
 from indexer.documents.builder import PendingDocument, rejected_document
@@ -330,9 +330,8 @@ class ChunkWriter:
         writes, stale = list[BulkWrite](), list[str]()
         drafts, taken = split_taken(chunk.drafts, known, self.coverage)
         for draft in drafts:
-            row = known.get(draft.id)
-            document = at_live_time(draft, row)
-            if (kind := change_kind_in_rebuild(document, row)) is ChangeKind.STALE:
+            document, kind, row = change_of(draft, known.get(draft.id), change_kind_in_rebuild)
+            if kind is ChangeKind.STALE:
                 stale.append(document.id)
                 continue
             stamp = self._stamper.stamp_for(document, kind, row)
