@@ -74,9 +74,6 @@ class BulkOptions:
     ranges: ShardRanges = ONE_SHARD
 
 
-_DEFAULT_OPTIONS = BulkOptions()
-
-
 def _routing_member(ranges: ShardRanges, key: str) -> bytes:
     """Return the member of a bulk action that routes a feed key, after a comma; nothing for one shard."""
     routing = ranges.routing(key)
@@ -95,7 +92,7 @@ class BulkSender:
         index: str,
         limit: AdaptiveLimit,
         settings: IndexerSettings,
-        options: BulkOptions = _DEFAULT_OPTIONS,
+        options: BulkOptions,
     ) -> None:
         self.client = client
         self.limit = limit

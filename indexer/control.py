@@ -179,16 +179,13 @@ async def read_documents(context: IndexerContext, ids: Sequence[str]) -> list[Ma
     while True:
         response = await cluster.mget(index=index, ids=[*ids])
         documents: list[dict[str, Any]] = response.get("docs", [{}] * len(ids))
-        unread = next(filter(_is_unread, documents), None)
+        errors = [document for document in documents if "error" in document]
+        unread = next((each for each in errors if each["error"]["type"] != _NO_INDEX), None)
         if unread is None:
             return [document if document.get("found") else None for document in documents]
         failure = ElasticsearchError(f"The control index cannot be read: {error_reason(unread)}.")
         if not await backoff.wait(failure):
             raise failure
-
-
-def _is_unread(document: Mapping[str, Any]) -> bool:
-    return "error" in document and document["error"]["type"] != _NO_INDEX
 
 
 class RunRecord(msgspec.Struct, frozen=True):

@@ -85,14 +85,9 @@ def translate_client_errors() -> Iterator[None]:
     try:
         yield
     except (TransportError, ApiError) as error:
-        raise translated(error) from error
-
-
-def translated(error: TransportError | ApiError) -> ElasticsearchError:
-    """Return the error for an exception of the client."""
-    if isinstance(error, ApiError) and is_write_block(error.body):
-        return BlockedError(error.body)
-    return ElasticsearchError(failure_sentence(error))
+        if isinstance(error, ApiError) and is_write_block(error.body):
+            raise BlockedError(error.body) from error
+        raise ElasticsearchError(failure_sentence(error)) from error
 
 
 @contextmanager

@@ -162,29 +162,16 @@ PENDING_VANISHED = PENDING + 2**61
 PENDING_REPUBLISHED = PENDING_VANISHED - 1
 
 
-class Stamper(Protocol):
-    """Assigns stamps to documents."""
-
-    def stamp_for(self, document: PendingDocument, kind: ChangeKind, known: IndexRow | None) -> Stamp:
-        """Return the stamp under which a document is written."""
+def source_stamp(document: PendingDocument, _kind: ChangeKind, _known: IndexRow | None) -> Stamp:
+    """Return the stamp in a resource's first build: the source's time, capped at the present, in the order of lines."""
+    return min(document.updated_milliseconds, now_milliseconds()), document.line.position
 
 
-class SourceStamps:
-    """Stamps of a resource's first build: the source's own times, capped at the present, in the order of its lines."""
-
-    def stamp_for(self, document: PendingDocument, _kind: ChangeKind, _known: IndexRow | None) -> Stamp:
-        """Return the source's time (decisions, `updated_since` clock)."""
-        return min(document.updated_milliseconds, now_milliseconds()), document.line.position
-
-
-class CarriedStamps:
-    """Stamps of a rebuild: unchanged documents keep theirs, all others are pending until just before the swap."""
-
-    def stamp_for(self, document: PendingDocument, kind: ChangeKind, known: IndexRow | None) -> Stamp:
-        """Return the stamp of the live document, or a pending position."""
-        if known is not None and kind is ChangeKind.UNCHANGED:
-            return known.clock, known.sequence
-        return 0, PENDING_SUPERSEDED + document.line.position
+def carried_stamp(document: PendingDocument, kind: ChangeKind, known: IndexRow | None) -> Stamp:
+    """Return the stamp in a rebuild: that of an unchanged live document, or a position until just before the swap."""
+    if known is not None and kind is ChangeKind.UNCHANGED:
+        return known.clock, known.sequence
+    return 0, PENDING_SUPERSEDED + document.line.position
 
 
 @dataclass

@@ -10,8 +10,9 @@ import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import orjson
 
@@ -303,23 +304,9 @@ async def swap_together(candidates: Sequence[Candidate]) -> None:
         identities = await read_all_identities(
             context, [context.connection.control_index, *(candidate.index for candidate in candidates)]
         )
-        ready = await gather_or_cancel(*(swap.ready(clock, identities) for swap in swaps))
-        first, *others = [each.move for each in ready]
+        first, *others = await gather_or_cancel(*(swap.ready(clock, identities) for swap in swaps))
         await swaps[0].candidate.lifecycle.swap(first.index, first.live, first.fences, together=others)
-        await gather_or_cancel(*(each.conclude() for each in ready))
-
-
-class ReadySwap(NamedTuple):
-    """The move of an alias, the mark to publish after it, and what publishes it."""
-
-    move: AliasMove
-    mark: Mark
-    publish: Callable[[Mark], Awaitable[None]]
-
-    async def conclude(self) -> None:
-        """Publish the mark after the swap."""
-        with suppress(LockedError):  # another run has published a later mark since the swap
-            await self.publish(self.mark)
+        await gather_or_cancel(*(swap.publish() for swap in swaps))
 
 
 @dataclass
@@ -369,8 +356,13 @@ class CandidateSwap:
         noting = lifecycle.update_meta(index, built_to=built_to, succeeds=succeeds)
         _, (report.documents, report.tombstones) = await asyncio.gather(noting, lifecycle.count_live(index))
 
-    async def ready(self, clock: ClockWatch, identities: Mapping[str, str]) -> ReadySwap:
-        """Return what remains to be done for the swap; raise ClockError. Sessions have clocks of their own.
+    async def publish(self) -> None:
+        """Publish the mark after the swap."""
+        with suppress(LockedError):  # another run has published a later mark since the swap
+            await self._publish()
+
+    async def ready(self, clock: ClockWatch, identities: Mapping[str, str]) -> AliasMove:
+        """Return the move of the alias, and keep the mark to publish; raise ClockError. Sessions have their own clocks.
 
         `identities` are those of the control index and of the candidates.
         """
@@ -381,7 +373,8 @@ class CandidateSwap:
             control = identities.get(context.connection.control_index, "")
             stored = StoredIdentities(control, identities.get(index, ""), clock.latest_mark())
             mark = await first_generation_mark(marks, context, index, stored, clock)
-            return ReadySwap(AliasMove(alias, index, None, fences), mark, marks.publish)
+            self._publish = partial(marks.publish, mark)
+            return AliasMove(alias, index, None, fences)
         await session.clock.check_if_set()
-        move = AliasMove(alias, index, session.live, {session.fence: session.live, **fences})
-        return ReadySwap(move, session.stamps.next_mark(index, identities.get(index, "")), session.publish_mark)
+        self._publish = partial(session.publish_mark, session.stamps.next_mark(index, identities.get(index, "")))
+        return AliasMove(alias, index, session.live, {session.fence: session.live, **fences})

@@ -20,12 +20,11 @@ from indexer.bulk import BulkResult, BulkSender, BulkWrite
 from indexer.changes.rewrites import fetch_copies
 from indexer.changes.stamps import (
     PENDING,
-    CarriedStamps,
     ChangeKind,
-    SourceStamps,
-    Stamper,
+    carried_stamp,
     change_kind_in_rebuild,
     change_of,
+    source_stamp,
     split_taken,
 )
 from indexer.documents.builder import PendingDocument, rejected_document
@@ -155,17 +154,17 @@ class Load:
 
         A few pieces are read ahead, counted from the first that is not acknowledged, which bounds the memory.
         """
-        try:
-            with loading.pieces(self) as pieces:
-                capacity, number = asyncio.Semaphore(pieces.ahead), 0
+        with loading.pieces(self) as pieces:
+            capacity, number = asyncio.Semaphore(pieces.ahead), 0
+            try:
                 async with asyncio.TaskGroup() as tasks:
                     await capacity.acquire()
                     while (piece := await asyncio.to_thread(pieces.read)) is not None:
                         tasks.create_task(self._handle(number, piece, pieces, capacity))
                         number += 1
                         await capacity.acquire()
-        except BaseExceptionGroup as failures:
-            raise failures.exceptions[0] from None
+            except BaseExceptionGroup as failures:
+                raise failures.exceptions[0] from None
         await loading.finish(self)
 
     async def _handle(self, number: int, piece: Any, pieces: Pieces, capacity: asyncio.Semaphore) -> None:
@@ -290,11 +289,6 @@ class LoadedLines:
     retries: int = 0  # requests that were sent again
 
     @classmethod
-    def none(cls, last_line: int, position: int) -> LoadedLines:
-        """Return that nothing was read up to a line."""
-        return cls(0, last_line, position, 0, 0, [], [])
-
-    @classmethod
     def of(cls, chunk: ParsedChunk) -> LoadedLines:
         """Return what is known of a chunk before it is written."""
         newest = max((document.updated_milliseconds for document in chunk.drafts), default=0)
@@ -320,21 +314,18 @@ class ChunkWriter:
     sample: DocumentSample
     _retries: int = 0
 
-    def __post_init__(self) -> None:
-        self._stamper: Stamper = CarriedStamps() if self.live else SourceStamps()
-
     async def write(self, chunk: ParsedChunk) -> LoadedLines:
         """Write the documents of a chunk, or a copy of the live document where that is newer."""
         identifiers, loaded = [document.id for document in chunk.drafts], LoadedLines.of(chunk)
         known = {} if self.live is None else await look_up_rows(self.context, self.live, identifiers)
-        writes, stale = list[BulkWrite](), list[str]()
+        writes, stale, stamp_of = list[BulkWrite](), list[str](), carried_stamp if self.live else source_stamp
         drafts, taken = split_taken(chunk.drafts, known, self.coverage)
         for draft in drafts:
             document, kind, row = change_of(draft, known.get(draft.id), change_kind_in_rebuild)
             if kind is ChangeKind.STALE:
                 stale.append(document.id)
                 continue
-            stamp = self._stamper.stamp_for(document, kind, row)
+            stamp = stamp_of(document, kind, row)
             writes.append(BulkWrite(document.id, document.version, document.stamped_source(*stamp), document))
         copies = [] if self.live is None else await fetch_copies(self.context, self.resource, self.live, stale)
         result = await self.sender.send([*writes, *copies])

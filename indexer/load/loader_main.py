@@ -71,7 +71,7 @@ class RangeLoader:
         self, order: RangeOrder, reading: asyncio.Task[None], written: list[asyncio.Task[LoadedLines]]
     ) -> None:
         """Wait until the chunks of a range are acknowledged, and answer."""
-        loaded = LoadedLines.none(order.lines.last_line, order.lines.position)
+        loaded = LoadedLines(0, order.lines.last_line, order.lines.position, 0, 0, [], [])
         try:
             for chunk in await asyncio.gather(*written):
                 loaded.append(chunk)

@@ -13,7 +13,7 @@ from indexer.changes.write_session import WriteSession, open_write_session
 from indexer.errors import translate_client_errors
 from indexer.generations.checkpoint import BuildCheckpoint
 from indexer.generations.lifecycle import GenerationLifecycle
-from indexer.lock import acquire_lock, ignore_wait
+from indexer.lock import ignore_wait, open_run
 from indexer.scan import IndexRow, scan_rows
 from indexer.settings import IndexerContext
 from mappings import RESOURCES, Resource
@@ -90,18 +90,16 @@ async def prune(context: IndexerContext, on_wait: Callable[[str], None] = ignore
 
     Raises ElasticsearchError or LockedError.
     """
-    with translate_client_errors():
-        seconds, found = context.settings.lock_wait_seconds, []
-        control = context.connection.control_index
-        async with acquire_lock(context.client, control, wait_seconds=seconds, on_wait=on_wait) as lock:
-            for resource in RESOURCES:
-                lifecycle = GenerationLifecycle(context, resource)
-                await lock.verify()
-                deleted = await lifecycle.prune(await lifecycle.generations())
-                await _clear_build(context, lifecycle.alias, deleted)
-                found.append((await _purge(context, resource, on_wait))._replace(indices=deleted))
+    found = []
+    async with open_run(context, on_wait) as lock:
+        for resource in RESOURCES:
+            lifecycle = GenerationLifecycle(context, resource)
+            await lock.verify()
+            deleted = await lifecycle.prune(await lifecycle.generations())
+            await _clear_build(context, lifecycle.alias, deleted)
+            found.append((await _purge(context, resource, on_wait))._replace(indices=deleted))
         await after_publish(context)
-        return _sum(found)
+    return _sum(found)
 
 
 def _sum(found: Iterable[Pruned]) -> Pruned:

@@ -3,24 +3,19 @@
 At its end they show its summary: the counts of each resource, and then what is wrong with it.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Protocol, Self, TextIO
+from typing import Protocol, Self, TextIO
 
 import orjson
+from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from cluster.terminal import SafeConsole, printable
 from indexer.reporting.report import EVERY_COMPANY_COVERED, ResourceReport, RunStage, RunSummary, fault_lines
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
 
 _JSON_INTERVAL_SECONDS = 5.0
 _PLAIN_INTERVAL_SECONDS = 10.0
