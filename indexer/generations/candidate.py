@@ -149,8 +149,7 @@ class Candidate:
         fence = await builder_fence(context, lifecycle.alias, lock, progress.candidate)
         job.report.generation, job.report.previous = progress.candidate, progress.live
         job.report.covers, job.report.others = str(job.companies.coverage), progress.others
-        limit = AdaptiveLimit(context.settings)
-        return cls(context, job, lock, limit, lifecycle, checkpoint, progress, ranges, fence)
+        return cls(context, job, lock, AdaptiveLimit(context.settings), lifecycle, checkpoint, progress, ranges, fence)
 
     @property
     def index(self) -> str:

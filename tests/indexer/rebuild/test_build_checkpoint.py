@@ -9,10 +9,12 @@ from cluster.control_index import CONTROL_BODY, ensure_index
 from indexer import LockedError
 from indexer.generations.checkpoint import BuildBasis, BuildCheckpoint, BuildProgress
 from indexer.reporting.report import SavedLetters
+from mappings import TEAM
 from tests.indexer.bulk_writes import proxied_client
 from tests.indexer.conftest import Bench
 from tests.network.bulk_proxy import RequestProxy
 from tests.network.http import HANG_UP, Reply, Request
+from tests.records import envelope
 
 
 class LosingProxy(RequestProxy):
@@ -69,3 +71,14 @@ async def test_of_two_runs_only_one_goes_on(bench: Bench) -> None:
     progress.line = 6
     with pytest.raises(LockedError, match="Another run has resumed the build of teams"):
         await one.write(progress)
+
+
+async def test_a_build_of_another_version_of_the_program_is_begun_again_and_that_is_said(bench: Bench) -> None:
+    await ensure_index(bench.client, bench.connection.control_index, CONTROL_BODY)
+    old = {"progress": {"candidate": bench.connection.alias(TEAM) + "-v0001", "phase": "grafted"}}
+    name = f"build-{bench.connection.alias(TEAM)}"
+    await bench.client.index(index=bench.connection.control_index, id=name, document=old)
+    report = (await bench.build({TEAM: [envelope(TEAM)]})).report_for("teams")
+    assert report.warnings == ["an interrupted build of another version of this program is built again"]
+    assert await bench.live(TEAM) == "teams-v0001"
+    assert await BuildCheckpoint(bench.engine(), bench.connection.alias(TEAM)).read() is None
