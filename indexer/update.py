@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from itertools import islice
 from typing import Self
 
@@ -59,10 +59,9 @@ async def update(
 ) -> RunSummary:
     """Apply every envelope of a source, in any order, to the live indices.
 
-    If `covered`, or the source, names companies, lines and records of any other company are refused.
-
-    An interrupted update of a file resumes after the last published line. Each resource must have been built before.
-    Raises SourceError, ElasticsearchError, RefusedError, ClockError or LockedError.
+    If `covered`, or the source, names companies, lines and records of any other company are refused. An interrupted
+    update of a file resumes after the last published line. Each resource must have been built before. Raises
+    SourceError, ElasticsearchError, RefusedError, ClockError or LockedError.
     """
     check_folder(context.settings.dead_letter_folder)
     with translate_client_errors():
@@ -79,19 +78,18 @@ async def update(
             remaining = islice(stream.lines, lines, None)
             queue = BoundedQueue(remaining, settings.bulk_documents, settings.bulk_bytes, _bytes_of)
             async with _hooks_at_end(context):
-                with closing(queue):
-                    async with updaters:
+                async with aclosing(queue.batches()) as batches, updaters:
+                    published_at = time.monotonic()
+                    async for batch in batches:
+                        for resource, items in _by_resource(batch):
+                            await updaters.of(resource).apply(items)
+                        lines += len(batch)
+                        if batch and time.monotonic() - published_at <= _PUBLISH_INTERVAL_SECONDS:
+                            continue
+                        await updaters.publish(is_idle=not batch)
+                        await checkpoint.write(lines)
+                        await after_publish(context, pace.allows)
                         published_at = time.monotonic()
-                        while (batch := await asyncio.to_thread(queue.take_batch)) is not None:
-                            for resource, items in _by_resource(batch):
-                                await updaters.of(resource).apply(items)
-                            lines += len(batch)
-                            if batch and time.monotonic() - published_at <= _PUBLISH_INTERVAL_SECONDS:
-                                continue
-                            await updaters.publish(is_idle=not batch)
-                            await checkpoint.write(lines)
-                            await after_publish(context, pace.allows)
-                            published_at = time.monotonic()
                 await checkpoint.clear()
                 updaters.enter_stage(RunStage.UPDATED)
         updaters.summary.set_skipped(skipped_rows(source))

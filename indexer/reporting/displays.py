@@ -100,13 +100,11 @@ class TerminalProgress:
             self.note(line)
 
 
-class PlainProgress:
-    """Lines of text for a pipe or a file: what a run waits for, its progress every ten seconds, and the summary."""
+class _Written:
+    """A display that is written to a stream, which the caller closes."""
 
     def __init__(self, stream: TextIO) -> None:
-        """Write to a stream, which the caller closes."""
         self._stream = stream
-        self._note: str | None = None
         self._written = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -115,6 +113,12 @@ class PlainProgress:
 
     def __exit__(self, *_details: object) -> None:
         """Do nothing."""
+
+
+class PlainProgress(_Written):
+    """Lines of text for a pipe or a file: what a run waits for, its progress every ten seconds, and the summary."""
+
+    _note: str | None = None
 
     def show(self, report: ResourceReport) -> None:
         """Write a new note, or the counts if the interval has passed."""
@@ -136,21 +140,10 @@ class PlainProgress:
             self.note(line)
 
 
-class JsonProgress:
+class JsonProgress(_Written):
     """One line per change of stage or note, one every five seconds in between, and one for the summary."""
 
-    def __init__(self, stream: TextIO) -> None:
-        """Write to a stream, which the caller closes."""
-        self._stream = stream
-        self._last_shown: tuple[str, RunStage, str | None] | None = None
-        self._written = 0.0
-
-    def __enter__(self) -> Self:
-        """Do nothing."""
-        return self
-
-    def __exit__(self, *_details: object) -> None:
-        """Do nothing."""
+    _last_shown: tuple[str, RunStage, str | None] | None = None
 
     def show(self, report: ResourceReport) -> None:
         """Write the report if its stage or note changed or the interval has passed; absent resources have none."""

@@ -1,9 +1,10 @@
 """A bounded queue between a source, which may be endless, and an update that takes its lines in batches."""
 
+import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from typing import Generic, TypeVar
 
 Queued = TypeVar("Queued")
@@ -44,6 +45,14 @@ class BoundedQueue(Generic[Queued]):
                     self._changed.notify_all()
         except Exception as failure:
             self._failure = failure
+        finally:
+            self.close()
+
+    async def batches(self) -> AsyncGenerator[list[Queued], None]:
+        """Yield batches, empty ones when idle, and stop reading at the end; raise the error of the source."""
+        try:
+            while (batch := await asyncio.to_thread(self.take_batch)) is not None:
+                yield batch
         finally:
             self.close()
 
