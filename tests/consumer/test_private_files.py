@@ -56,8 +56,9 @@ def test_a_mirror_and_its_log(tmp_path: Path) -> None:
 def test_dead_letters(tmp_path: Path) -> None:
     letters = DeadLetters(str(tmp_path / "dead"), "listings")
     letters.add(RejectedLine(SourceLine("f", 1, b"{}"), InvalidRecordError("id", "is missing"), None))
+    saved = letters.save()
     letters.close()
     assert modes(tmp_path / "dead") == {}
     again = DeadLetters(str(tmp_path / "dead"), "listings")
-    again.resume(letters.save())
+    again.resume(saved)
     assert modes(tmp_path / "dead") == {}
