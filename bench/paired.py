@@ -28,7 +28,7 @@ from bench.results import compared
 from bench.stage import new_key
 from cluster.connection import ConnectionSettings, connect
 from embedded import EmbeddedCluster, NodeOptions
-from indexer import IndexerContext, IndexerSettings, open_source, reindex
+from indexer import IndexerContext, IndexerSettings, RebuildRequest, open_source, reindex
 from mappings import LISTING
 from sample import write_source
 
@@ -50,7 +50,7 @@ async def _load(url: str, folder: Path) -> tuple[str, dict[str, str]]:
         listings = folder / "all" / "listings.ndjson"
         listings.write_bytes(_ACRES.sub(rb"\1.25", listings.read_bytes()))
         with open_source(str(folder / "all")) as source:
-            await reindex(IndexerContext(client, connection, settings), source, force=True)
+            await reindex(IndexerContext(client, connection, settings), source, RebuildRequest(force=True))
         key = await new_key(client, connection)
         found = await client.search(index=connection.alias(LISTING), size=1, source_includes=["id", "company"])
     record = found["hits"]["hits"][0]["_source"]

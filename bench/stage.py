@@ -21,7 +21,7 @@ from bench.walks import Company
 from cluster.connection import ConnectionSettings, connect
 from embedded import EmbeddedCluster, NodeOptions
 from embedded.node_options import free_ports
-from indexer import IndexerContext, IndexerSettings, ResourceReport, open_source, reindex
+from indexer import IndexerContext, IndexerSettings, RebuildRequest, ResourceReport, open_source, reindex
 from mappings import COMPANY as COMPANIES
 from mappings import LISTING
 from sample import write_source
@@ -130,7 +130,7 @@ async def _generate(
         settings = replace(IndexerSettings(), dead_letter_folder=str(folder / "dead-letters"), kept_generations=1)
         context = IndexerContext(client, connection, settings)
         with open_source(str(folder / "source")) as source:
-            summary = await reindex(context, source, force=True, on_progress=show)
+            summary = await reindex(context, source, RebuildRequest(force=True, on_progress=show))
     if summary.exit_code:
         raise RuntimeError("The sample data was not loaded: " + "; ".join(str(each) for each in summary.resources))
 

@@ -30,7 +30,7 @@ from cluster.terminal import SafeConsole
 from embedded import DataFolderError, EmbeddedCluster, EmbeddedNodeError, NodeOptions
 from embedded.folders import cache_folder
 from embedded.node_options import free_ports
-from indexer import IndexerContext, IndexerSettings, open_source, reindex
+from indexer import IndexerContext, IndexerSettings, RebuildRequest, open_source, reindex
 from indexer.reporting.displays import TerminalProgress
 from mappings import AGENT, LISTING, RESOURCES
 from mappings.indices import parse_generation, schema_fingerprint
@@ -90,7 +90,8 @@ async def _load(client: AsyncElasticsearch, connection: ConnectionSettings, list
         echo(f"writing {listings:,} sample listings", err=True)
         write_source(source, listings)
         with TerminalProgress(SafeConsole(stderr=True)) as bars, open_source(str(source)) as opened:
-            await reindex(IndexerContext(client, connection, IndexerSettings()), opened, on_progress=bars.show)
+            context = IndexerContext(client, connection, IndexerSettings())
+            await reindex(context, opened, RebuildRequest(on_progress=bars.show))
     finally:
         shutil.rmtree(source)
     state = _expected_state(listings) | {"loaded": time.time()}

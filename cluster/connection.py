@@ -1,34 +1,17 @@
-"""The connection to Elasticsearch: settings, index names, the client and supported versions.
+"""The connection to Elasticsearch: settings, index names, how it is opened, and supported versions."""
 
-The client's own retries are switched off, as they repeat everything, and without a pause. A node that is restarted must
-not end a load, though, so what is harmless to repeat is sent to another node. A single node has nothing to fail over
-to. The service uses nodes of its own (`cluster.http.nodes`).
-"""
-
-import asyncio
-import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from aiohttp import ClientConnectorError
-from elastic_transport import (
-    AiohttpHttpNode,
-    AsyncTransport,
-    ConnectionError,  # noqa: A004 - the client's name for it
-    ConnectionTimeout,
-    HttpHeaders,
-    TlsError,
-    TransportApiResponse,
-)
-from elastic_transport._node import NodeApiResponse
-from elastic_transport.client_utils import DEFAULT, basic_auth_to_header
+from elastic_transport.client_utils import basic_auth_to_header
 from elasticsearch import AsyncElasticsearch
 
+from cluster.client import FailoverTransport, TypedNode
 from cluster.http.responses import raw_serializers
 from cluster.settings import SettingError, setting
-from cluster.tls import CA_CERTS, FINGERPRINT, URL, TlsContext, describe_tls_error, is_exposed, parse_fingerprint
+from cluster.tls import CA_CERTS, FINGERPRINT, URL, TlsContext, is_exposed, parse_fingerprint
 from mappings.resource import Resource
 
 _ALLOW_HTTP = "BROKERAGE_ELASTICSEARCH_ALLOW_HTTP"
@@ -170,7 +153,8 @@ def _reject_conflicts(settings: ConnectionSettings) -> None:
     for sentence, is_so in conflicts.items():
         if is_so:
             raise SettingError(sentence)
-    parse_fingerprint(settings.fingerprint)
+    if settings.fingerprint:
+        parse_fingerprint(settings.fingerprint)
 
 
 def _split_url(url: str) -> SplitResult:
@@ -183,104 +167,6 @@ def _split_url(url: str) -> SplitResult:
     if not is_complete:
         raise SettingError(f"{URL} is not valid: use addresses like https://node.example:9200, with the port.")
     return parts
-
-
-# A host that is down drops packets silently.
-_HANDSHAKE_SECONDS = 10.0
-
-
-class NotSentError(ConnectionError):
-    """A node accepted no connection, so that it has not seen the request."""
-
-
-class TypedNode(AiohttpHttpNode):
-    """A node for typed calls that resolves the configured fingerprint before its first request."""
-
-    async def perform_request(  # type: ignore[override]
-        self,
-        method: str,
-        target: str,
-        body: bytes | None = None,
-        headers: HttpHeaders | None = None,
-        request_timeout: Any = DEFAULT,
-    ) -> NodeApiResponse:
-        """Return the complete response; raise the transport's errors, with a remedy in those of TLS."""
-        await self._resolve_fingerprint()
-        try:
-            return await super().perform_request(method, target, body, headers, request_timeout)
-        except TlsError as error:
-            raise self._tls_error(error, error.errors) from None
-        except ConnectionError as error:
-            for cause in error.errors:
-                if isinstance(cause, ClientConnectorError):
-                    raise self._not_sent_error(cause, error.errors) from None
-            raise
-
-    async def _resolve_fingerprint(self) -> None:
-        if not isinstance(self._ssl_context, TlsContext):
-            return
-        try:
-            async with asyncio.timeout(_HANDSHAKE_SECONDS):
-                await self._ssl_context.resolve_fingerprint(self.host, self.port)
-        except ssl.SSLError as error:
-            raise self._tls_error(error, (error,)) from None
-        except TimeoutError as error:
-            raise ConnectionTimeout("The host does not accept connections.", errors=(error,)) from None
-        except OSError as error:
-            raise ConnectionError(str(error), errors=(error,)) from None
-
-    def _not_sent_error(self, cause: ClientConnectorError, causes: tuple[Exception, ...]) -> NotSentError:
-        # The text of aiohttp mentions ssl, whatever the scheme.
-        reason = cause.os_error.strerror or cause.os_error
-        return NotSentError(f"{self.host}:{self.port} accepts no connection ({reason})", errors=causes)
-
-    def _tls_error(self, error: Exception, causes: tuple[Exception, ...]) -> TlsError:
-        sentences = (describe_tls_error(_innermost(cause), self._ssl_context, self.host) for cause in causes)
-        return TlsError(next(filter(None, sentences), str(error)), errors=causes)
-
-
-def _innermost(error: Exception) -> Exception:
-    """Return the error of OpenSSL, which aiohttp wraps."""
-    nested = getattr(error, "certificate_error", None) or getattr(error, "os_error", None)
-    return nested if isinstance(nested, ssl.SSLError) else error
-
-
-_READS = ("/_search", "/_mget")
-# Statuses while the shards of a node that is gone become available on others, and the pauses: 8 s altogether.
-_PASSING = frozenset({502, 503})
-_PAUSES_SECONDS = (0.25, 0.5, 1.0, 2.0, 4.0)
-
-
-class FailoverTransport(AsyncTransport):
-    """Sends a request to one node after the other while they refuse connections, or break them during a read.
-
-    A read that needs what a lost node had is repeated, too, for some seconds.
-    """
-
-    async def perform_request(self, method: str, target: str, **options: Any) -> TransportApiResponse:  # type: ignore[override]
-        """Return the response; raise the transport's errors."""
-        response = await self._fail_over(method, target, **options)
-        if len(self.node_pool) > 1 and _is_read(method, target):
-            for pause in _PAUSES_SECONDS:
-                if response.meta.status not in _PASSING:
-                    break
-                await asyncio.sleep(pause)
-                response = await self._fail_over(method, target, **options)
-        return response
-
-    async def _fail_over(self, method: str, target: str, **options: Any) -> TransportApiResponse:
-        """Send a request, at most once to each node: the pool avoids one that has failed."""
-        for _ in range(len(self.node_pool) - 1):
-            try:
-                return await super().perform_request(method, target, **options)
-            except ConnectionError as error:
-                if isinstance(error, TlsError) or not (isinstance(error, NotSentError) or _is_read(method, target)):
-                    raise
-        return await super().perform_request(method, target, **options)
-
-
-def _is_read(method: str, target: str) -> bool:
-    return method in {"GET", "HEAD"} or target.partition("?")[0].endswith(_READS)
 
 
 _MIN_VERSION = (9, 4, 0)

@@ -1,12 +1,12 @@
 """The indexer: full rebuilds and incremental updates of the served indices, and their maintenance."""
 
-from indexer.changes.new_lives import ClockRepair, begin_new_lives, repair_clock
+from indexer.changes.epochs import ClockRepair, begin_new_epochs, repair_clock
 from indexer.errors import ClockError, ElasticsearchError, IndexerError, LockedError, RefusedError, SourceError
 from indexer.inspection import dry_run
 from indexer.maintenance.compaction import Compaction, CompactionOutcome, CompactionProgress, compact
 from indexer.maintenance.pruning import Pruned, prunable, prune
 from indexer.maintenance.status import ResourceStatus, status
-from indexer.rebuild import reindex
+from indexer.rebuild import RebuildRequest, reindex
 from indexer.reporting.report import OnProgress, ResourceReport, RunStage, RunSummary
 from indexer.rollback import rollback, rollback_target
 from indexer.settings import IndexerContext, IndexerSettings
@@ -30,6 +30,7 @@ __all__ = [
     "LockedError",
     "OnProgress",
     "Pruned",
+    "RebuildRequest",
     "RefusedError",
     "RejectedLine",
     "ResourceReport",
@@ -39,7 +40,7 @@ __all__ = [
     "Source",
     "SourceError",
     "SourceLine",
-    "begin_new_lives",
+    "begin_new_epochs",
     "compact",
     "dry_run",
     "open_source",

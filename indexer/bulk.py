@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 import orjson
 from elasticsearch import ApiError, AsyncElasticsearch, ConnectionError, ConnectionTimeout  # noqa: A004 - the client's name for it
 
-from indexer.backoff import RETRYABLE_STATUSES, Backoff, retry
+from cluster.client import RETRYABLE_STATUSES, Backoff, Cluster, error_reason, is_write_block
 from indexer.documents.builder import PendingDocument
-from indexer.errors import BlockedError, ElasticsearchError, FencedError, error_reason, is_write_block
+from indexer.errors import BlockedError, ElasticsearchError, FencedError
 from indexer.scan import IndexRow
-from indexer.settings import IndexerSettings
+from indexer.settings import IndexerContext, IndexerSettings
 from mappings.shards import ONE_SHARD, ShardRanges
 from mappings.stored_document import stored_feed_key
 
@@ -74,9 +74,6 @@ class BulkOptions:
     ranges: ShardRanges = ONE_SHARD
 
 
-_DEFAULT_OPTIONS = BulkOptions()
-
-
 def _routing_member(ranges: ShardRanges, key: str) -> bytes:
     """Return the member of a bulk action that routes a feed key, after a comma; nothing for one shard."""
     routing = ranges.routing(key)
@@ -95,7 +92,7 @@ class BulkSender:
         index: str,
         limit: AdaptiveLimit,
         settings: IndexerSettings,
-        options: BulkOptions = _DEFAULT_OPTIONS,
+        options: BulkOptions,
     ) -> None:
         self.client = client
         self.limit = limit
@@ -361,6 +358,14 @@ class AdaptiveLimit:
             self._changed.set()
 
 
+def bulk_sender(
+    context: IndexerContext, index: str, options: BulkOptions, limit: AdaptiveLimit | None = None
+) -> BulkSender:
+    """Return a sender to an index or alias; without the `limit` of a run it has one of its own."""
+    settings = context.settings
+    return BulkSender(context.client, index, limit or AdaptiveLimit(settings), settings, options)
+
+
 _DELETES_PER_REQUEST = 1_000
 _DELETE_ACTION = b'{"delete":{"_id":%b,"version":%d,"version_type":"external_gte"%b}}\n'
 
@@ -382,8 +387,8 @@ async def _delete(sender: BulkSender, rows: Sequence[IndexRow]) -> None:
     ]
     fence = "&require_alias=true" if sender.is_fenced else ""
     path = f"/{sender.index}/_bulk?filter_path=errors,items.*.error{fence}"
-    send, body = sender.client.perform_request, b"".join(actions)
-    response = await retry(lambda: send("POST", path, headers=BULK_HEADERS, body=body), sender.retry_seconds)
+    cluster = Cluster.over(sender.client, sender.retry_seconds)
+    response = await cluster.perform_request("POST", path, headers=BULK_HEADERS, body=b"".join(actions))
     if response.body["errors"]:
         refused = next(item["delete"] for item in response.body["items"] if item)
         raise ElasticsearchError(f"Elasticsearch did not delete a document: {error_reason(refused)}.")

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterable
 from statistics import median
 
-from indexer.backoff import retry
 from indexer.errors import ClockError
 from indexer.settings import IndexerContext
 
@@ -21,7 +20,7 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 LAST_MICROSECOND = 2**53 - 1
 # A version is the microseconds of `updated_at` times this, plus bits of the content.
 VERSIONS_PER_MICROSECOND = 1024
-# A new life begins at a whole second (`indexer.control`).
+# A new epoch begins at a whole second (`indexer.control`).
 _ROUNDED_SECONDS = 1
 # By how much Elasticsearch's version of a document is at least above its own, if it replaced a state that is no longer
 # in order: one from the future, or a removal that an earlier version wrote. About 18 minutes; any other program that
@@ -98,9 +97,8 @@ class ClockWatch:
 
     async def check(self) -> None:
         """Raise ClockError if the clocks differ by more than BROKERAGE_CLOCK_SECONDS."""
-        client, seconds = self._context.client, self._context.settings.retry_seconds
         before = now_milliseconds()
-        stats = await retry(lambda: client.nodes.stats(metric="fs", filter_path=_CLOCKS), seconds)
+        stats = await self._context.cluster.nodes.stats(metric="fs", filter_path=_CLOCKS)
         ahead = milliseconds_ahead((node["timestamp"] for node in stats["nodes"].values()), before, now_milliseconds())
         self._require(ahead)
         self._ahead, self._offset = ahead, _wall_offset()

@@ -1,43 +1,32 @@
-"""Documents in the control index: marks and their lives, the event ledger, last runs, and the status of replications.
+"""Documents in the control index: marks and their epochs, and last runs.
 
-A mark continues the one before it, or begins a new life of the data (decision 18). Each lock holder rewrites the mark
+A mark continues the one before it, or begins a new epoch of the data (decision 18). Each lock holder rewrites the mark
 of its predecessor before it assigns stamps. From then on a mark from an earlier holder is rejected, whatever the clocks
 say, because it was to replace another version. Published marks are appended to the event ledger
 (`cluster.control_index`, decision 13).
 """
 
-import dataclasses
 import secrets
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 from elasticsearch import ConflictError, NotFoundError
 from msgspec import structs
 
+from cluster.client import Backoff, error_reason
 from cluster.control_index import (
-    CONTROL_BODY,
-    HEAD_ID,
     HISTORY_SETTING,
     UUID_SETTING,
-    LedgerHead,
     Mark,
-    advance,
-    archive_id,
-    ensure_index,
     index_identity,
     is_another,
     mark_id,
     publish_mark,
-    renumbered,
-    split_archive,
 )
-from indexer.backoff import Backoff, retry
-from indexer.clock import ClockWatch, now_microseconds, now_milliseconds
-from indexer.errors import ElasticsearchError, LockedError, error_reason
+from indexer.clock import ClockWatch, now_milliseconds
+from indexer.errors import ElasticsearchError, LockedError
 from indexer.settings import IndexerContext
-from mappings import RESOURCES
 
 _NAME_BYTES = 6
 _SECOND = 1_000  # milliseconds
@@ -68,7 +57,7 @@ async def read_identity(context: IndexerContext, index: str) -> str:
 
 async def read_all_identities(context: IndexerContext, indices: Sequence[str]) -> dict[str, str]:
     """Return the identities of those of the indices that exist, as Elasticsearch has them now."""
-    settings, read = [UUID_SETTING, HISTORY_SETTING], context.client.indices.get_settings
+    settings, read = [UUID_SETTING, HISTORY_SETTING], context.cluster.indices.get_settings
     response = await read(index=indices, name=settings, flat_settings=True, ignore_unavailable=True)
     return {index: index_identity(body["settings"]) for index, body in response.items()}
 
@@ -80,13 +69,13 @@ def first_mark(generation: str, stored: StoredIdentities) -> Mark:
 
 def mark_of_unknown(generation: str, stored: StoredIdentities) -> Mark:
     """Return the mark of a live generation that has none: the control index was lost."""
-    return begin_life(Mark(clock=0, sequence=0, epoch=-1, generation=generation), stored)
+    return begin_epoch(Mark(clock=0, sequence=0, epoch=-1, generation=generation), stored)
 
 
 def continued(mark: Mark, stored: StoredIdentities, live: str) -> Mark:
-    """Return the mark to continue from, in a new life if its data were restored or replaced since it was published."""
+    """Return the mark to continue from, in a new epoch if its data were restored or replaced since it was published."""
     if is_replaced(mark, stored, live):
-        return begin_life(mark, stored)
+        return begin_epoch(mark, stored)
     if not mark.life:
         mark = structs.replace(mark, life=_new_name(), named_at=mark.sequence)
     return structs.replace(mark, control=stored.control)
@@ -98,8 +87,8 @@ def is_replaced(mark: Mark, stored: StoredIdentities, live: str) -> bool:
     return is_other_index or is_another(mark.control, stored.control)
 
 
-def begin_life(mark: Mark, stored: StoredIdentities) -> Mark:
-    """Return the mark in a new life. Its clock is the next second, so that no reader of an earlier life has it.
+def begin_epoch(mark: Mark, stored: StoredIdentities) -> Mark:
+    """Return the mark in a new epoch. Its clock is the next second, so that no reader of an earlier epoch has it.
 
     Marks that a restore undid count, too: their runs may have had clocks that were ahead of this one.
     """
@@ -111,7 +100,7 @@ def begin_life(mark: Mark, stored: StoredIdentities) -> Mark:
         life=_new_name(),
         named_at=-1,
         resend_before=second,
-        repaired=0,  # a repair of an earlier life: who was given its void clocks reads everything, too
+        repaired=0,  # a repair of an earlier epoch: who was given its void clocks reads everything, too
         control=stored.control,
     )
 
@@ -127,6 +116,7 @@ class MarkStore:
         self._context = context
         self._alias = alias
         self._token = token
+        self._index, self._id = context.connection.control_index, mark_id(alias)
         self._condition: dict[str, Any] = {"op_type": "create"}
 
     async def read(self) -> Mark | None:
@@ -138,7 +128,7 @@ class MarkStore:
         """Return the mark, and prevent earlier holders from publishing."""
         while (mark := await self.read()) is not None:
             try:
-                await self._write_with_retry(mark)
+                await self._write(mark)
             except ConflictError:
                 continue
             break
@@ -150,143 +140,29 @@ class MarkStore:
         Raises LockedError if another holder has claimed the mark or published one.
         """
         try:
-            await self._write_with_retry(mark)
+            await self._write(mark)
         except ConflictError:
             if await self._read() != (mark, self._token):  # otherwise only the response was lost
                 raise LockedError("The lock was lost to another run, which has published since.") from None
 
     async def _read(self) -> tuple[Mark | None, int]:
-        index = self._context.connection.control_index
         try:
-            response = await self._context.client.get(index=index, id=mark_id(self._alias))
+            response = await self._context.cluster.get(index=self._index, id=self._id)
         except NotFoundError:
             return None, 0
         self._condition = unchanged(response)
         source = response["_source"]
         return msgspec.convert(source, Mark), source.get("holder", 0)
 
-    async def _write_with_retry(self, mark: Mark) -> None:
-        await retry(lambda: self._write(mark), self._context.settings.retry_seconds)
-
     async def _write(self, mark: Mark) -> None:
-        index = self._context.connection.control_index
-        client, holder = self._context.client, self._token
-        response = await publish_mark(client, index, self._alias, mark, holder=holder, **self._condition)
+        cluster, holder = self._context.cluster, self._token
+        response = await publish_mark(cluster, self._index, self._alias, mark, holder=holder, **self._condition)
         self._condition = unchanged(response)
 
 
 def unchanged(document: Any) -> dict[str, Any]:
     """Return the condition of a write over a document, as read or written: that it has not changed since."""
     return {"if_seq_no": document["_seq_no"], "if_primary_term": document["_primary_term"]}
-
-
-# During a run the ledger may grow by this many publications at once, then by one per this many seconds.
-_BURST_PUBLICATIONS = 100
-_SECONDS_PER_PUBLICATION = 60.0
-
-
-class EventRateLimit:
-    """Limits the growth of the ledger: alternating changes of several resources are appended together."""
-
-    def __init__(self) -> None:
-        self._due = 0.0
-
-    def allows(self, growth: int) -> bool:
-        """Return whether the ledger may grow by so many publications now, and count them if so."""
-        now = time.monotonic()
-        due = max(self._due, now) + growth * _SECONDS_PER_PUBLICATION
-        if growth > 0 and due > now + _BURST_PUBLICATIONS * _SECONDS_PER_PUBLICATION:
-            return False
-        self._due = due if growth > 0 else self._due
-        return True
-
-
-async def publish_events(
-    context: IndexerContext, allows: Callable[[int], bool] = lambda _growth: True, seconds: float | None = None
-) -> None:
-    """Append everything that the marks say is published and the ledger lacks.
-
-    No lock is needed: what is appended is published already, and concurrent runs append the same. `allows` may
-    postpone growth by a given number of publications. `seconds` limits the retries while Elasticsearch is unreachable,
-    by default to BROKERAGE_BULK_RETRY_SECONDS.
-    """
-    limited = context if seconds is None else _with_retries(context, seconds)
-    while not await retry(lambda: _append_once(limited, allows), limited.settings.retry_seconds):
-        pass
-
-
-def _with_retries(context: IndexerContext, seconds: float) -> IndexerContext:
-    return dataclasses.replace(context, settings=dataclasses.replace(context.settings, retry_seconds=seconds))
-
-
-async def renumber_events(context: IndexerContext) -> None:
-    """Continue above every number that can have been used, also in a control index that was restored unnoticed."""
-    while not await retry(lambda: _renumber_once(context), context.settings.retry_seconds):
-        pass
-
-
-async def _renumber_once(context: IndexerContext) -> bool:
-    """Try once; return False if another run has appended meanwhile."""
-    head, condition, _ = await _read_ledger(context)
-    control = await read_identity(context, context.connection.control_index)
-    try:
-        await _write_ledger(
-            context, HEAD_ID, structs.replace(renumbered(head, now_microseconds()), control=control), **condition
-        )
-    except ConflictError:
-        return False
-    return True
-
-
-async def _append_once(context: IndexerContext, allows: Callable[[int], bool]) -> bool:
-    """Try once; return False if another run has appended meanwhile."""
-    head, condition, marks = await _read_ledger(context)
-    recent, archive = split_archive(head)
-    ledger = advance(recent, marks)
-    if ledger is recent or not allows(ledger.count - recent.count):
-        return True
-    ledger = advance(await _in_this_life(context, recent), marks)
-    if archive is not None:
-        await _write_ledger(context, archive_id(head.archived), archive)
-    try:
-        await _write_ledger(context, HEAD_ID, ledger, **condition)
-    except ConflictError:
-        return False
-    for number in range(head.first, ledger.first):
-        await _delete_archive(context, archive_id(number))
-    return True
-
-
-async def _read_ledger(context: IndexerContext) -> tuple[LedgerHead, dict[str, Any], Mapping[str, Mark]]:
-    """Return the head of the ledger, the condition of writing over it, and the marks by alias."""
-    aliases = {resource.alias: context.connection.alias(resource) for resource in RESOURCES}
-    first, *others = await read_documents(context, [HEAD_ID, *map(mark_id, aliases.values())])
-    documents = zip(aliases, others, strict=True)
-    marks = {alias: msgspec.convert(document["_source"], Mark) for alias, document in documents if document}
-    if first is None:
-        return LedgerHead(), {"op_type": "create"}, marks
-    return msgspec.convert(first["_source"], LedgerHead), unchanged(first), marks
-
-
-async def _in_this_life(context: IndexerContext, head: LedgerHead) -> LedgerHead:
-    """Return the ledger, with numbers that none before can have used if it is new or was restored."""
-    control = await read_identity(context, context.connection.control_index)
-    if head.control == control:
-        return head
-    # A ledger of an earlier version has no identity. It continues.
-    is_continued = not head.control and head.end > 0
-    return structs.replace(head if is_continued else renumbered(head, now_microseconds()), control=control)
-
-
-async def _write_ledger(context: IndexerContext, identifier: str, document: msgspec.Struct, **condition: Any) -> None:
-    index = context.connection.control_index
-    await context.client.index(index=index, id=identifier, document=msgspec.to_builtins(document), **condition)
-
-
-async def _delete_archive(context: IndexerContext, identifier: str) -> None:
-    """Delete a superseded archive. One that a killed run leaves behind is never read."""
-    index = context.connection.control_index
-    await context.client.options(ignore_status=404).delete(index=index, id=identifier)
 
 
 _NO_INDEX = "index_not_found_exception"
@@ -298,21 +174,18 @@ async def read_documents(context: IndexerContext, ids: Sequence[str]) -> list[Ma
     Elasticsearch reports what it cannot read at the moment within a successful response. That is retried for
     `retry_seconds`, then raises ElasticsearchError: to take it for absent would start over what is only unreachable.
     """
-    client, index = context.client.options(ignore_status=404), context.connection.control_index
+    cluster, index = context.cluster.options(ignore_status=404), context.connection.control_index
     backoff = Backoff(context.settings.retry_seconds)
     while True:
-        response = await retry(lambda: client.mget(index=index, ids=[*ids]), context.settings.retry_seconds)
+        response = await cluster.mget(index=index, ids=[*ids])
         documents: list[dict[str, Any]] = response.get("docs", [{}] * len(ids))
-        unread = next(filter(_is_unread, documents), None)
+        errors = [document for document in documents if "error" in document]
+        unread = next((each for each in errors if each["error"]["type"] != _NO_INDEX), None)
         if unread is None:
             return [document if document.get("found") else None for document in documents]
         failure = ElasticsearchError(f"The control index cannot be read: {error_reason(unread)}.")
         if not await backoff.wait(failure):
             raise failure
-
-
-def _is_unread(document: Mapping[str, Any]) -> bool:
-    return "error" in document and document["error"]["type"] != _NO_INDEX
 
 
 class RunRecord(msgspec.Struct, frozen=True):
@@ -332,8 +205,7 @@ class RunRecord(msgspec.Struct, frozen=True):
 async def record_last_run(context: IndexerContext, alias: str, entry: RunRecord) -> None:
     """Store the last run of a resource, replacing the one before."""
     index, document = context.connection.control_index, msgspec.to_builtins(entry)
-    write = context.client.index
-    await retry(lambda: write(index=index, id=f"last-{alias}", document=document), context.settings.retry_seconds)
+    await context.cluster.index(index=index, id=f"last-{alias}", document=document)
 
 
 async def read_last_run(context: IndexerContext, alias: str) -> RunRecord | None:
@@ -343,64 +215,3 @@ async def read_last_run(context: IndexerContext, alias: str) -> RunRecord | None
     except NotFoundError:
         return None
     return msgspec.convert(response["_source"], RunRecord)
-
-
-_REPLICATIONS_ID = "replications"
-
-
-class ReplicationStatus(msgspec.Struct, frozen=True):
-    """One source of one company. Times are milliseconds since 1970.
-
-    `complete` is the time, by the source's clock, up to which everything that the source provided is served; None
-    during the initial load. `due` is the number of records that were read and are not yet published.
-    `missing` has sentences about what the source is expected to give and does not.
-    `keys_checked` is when the keys that were compared with the source longest ago were compared; None if some never
-    were.
-    """
-
-    source: str
-    company: str
-    resources: list[str]
-    at: int
-    complete: int | None
-    followed_by: str
-    records: dict[str, int]
-    due: int
-    complaint: str | None = None
-    prefix: str = ""
-    keys_checked: int | None = None
-    missing: list[str] = []
-
-    @property
-    def name(self) -> str:
-        """The name that identifies this replication."""
-        return " ".join(part for part in (self.company, self.prefix, self.source) if part)
-
-
-async def record_replication(context: IndexerContext, replication: ReplicationStatus) -> None:
-    """Record the status of a replication; concurrent writers do not lose each other's entries."""
-    index = context.connection.control_index
-    await ensure_index(context.client, index, CONTROL_BODY)
-    while True:
-        entries, condition = await _read_entries(context)
-        document = {**entries, replication.name: msgspec.to_builtins(replication)}
-        try:
-            await context.client.index(index=index, id=_REPLICATIONS_ID, document=document, refresh=True, **condition)
-        except ConflictError:
-            continue
-        return
-
-
-async def read_replications(context: IndexerContext) -> list[ReplicationStatus]:
-    """Return the status of every replication."""
-    entries, _ = await _read_entries(context)
-    return [msgspec.convert(entry, ReplicationStatus) for _, entry in sorted(entries.items())]
-
-
-async def _read_entries(context: IndexerContext) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the recorded entries, and the condition under which they may be replaced."""
-    try:
-        response = await context.client.get(index=context.connection.control_index, id=_REPLICATIONS_ID)
-    except NotFoundError:  # the control index may not exist yet either
-        return {}, {"op_type": "create"}
-    return response["_source"], unchanged(response)

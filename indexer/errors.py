@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import orjson
 from elasticsearch import ApiError, TransportError
 
-from cluster.index_state import write_block
+from cluster.client import error_reason, failure_sentence, is_write_block
 
 
 class IndexerError(Exception):
@@ -86,22 +85,9 @@ def translate_client_errors() -> Iterator[None]:
     try:
         yield
     except (TransportError, ApiError) as error:
-        raise translated(error) from error
-
-
-def translated(error: TransportError | ApiError) -> ElasticsearchError:
-    """Return the error for an exception of the client."""
-    if isinstance(error, TransportError):
-        cause = str(error.message).rstrip(".")
-        return ElasticsearchError(f"Elasticsearch cannot be reached: {cause}. Check ELASTICSEARCH_URL.")
-    if is_write_block(error.body):
-        return BlockedError(error.body)
-    return ElasticsearchError(f"Elasticsearch returned {error.meta.status}: {error_reason(error.body)}.")
-
-
-def is_write_block(body: object) -> bool:
-    """Whether an error response reports a write block, as of a full disk, which waiting does not remove."""
-    return bool(write_block(error_body(body)))
+        if isinstance(error, ApiError) and is_write_block(error.body):
+            raise BlockedError(error.body) from error
+        raise ElasticsearchError(failure_sentence(error)) from error
 
 
 @contextmanager
@@ -111,29 +97,3 @@ def report_folder_errors(folder: object, advice: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise WorkFolderError(f"{folder} cannot be written to: {error.strerror or error}. {advice}") from error
-
-
-def error_reason(body: object) -> str:
-    """Return the most specific text of an error response: its reason, followed by the reason of its cause."""
-    error = error_body(body)
-    if not isinstance(error, dict):
-        return str(error) or "the response has no text"
-    cause = error.get("caused_by") or next(iter(error.get("root_cause") or [{}]))
-    texts = dict.fromkeys(text for text in (error.get("reason"), cause.get("reason")) if text)
-    return ": ".join(map(str, texts))
-
-
-def error_body(body: object) -> object:
-    """Return the `error` object of an error response, or the whole body if it has none.
-
-    Responses to raw requests (`cluster.http.responses`) are bytes, and those of an intermediate proxy need not be JSON.
-    """
-    parsed = _parsed(body) if isinstance(body, bytes) else body
-    return parsed.get("error", parsed) if isinstance(parsed, dict) else parsed
-
-
-def _parsed(body: bytes) -> object:
-    try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return body.decode(errors="replace")

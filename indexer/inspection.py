@@ -32,8 +32,8 @@ from indexer.reporting.report import (
     ignore_progress,
 )
 from indexer.settings import IndexerSettings
-from indexer.source.lines import RejectedLine, Source, require_present
-from indexer.source.tables.table_source import TableSource, skipped_rows
+from indexer.source.lines import RejectedLine, Source, require_present, skipped_rows
+from indexer.source.tables.table_source import TableSource
 from mappings import COMPANY, RESOURCES, Resource, declared_references
 
 _DEFAULTS = IndexerSettings()

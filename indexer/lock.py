@@ -16,18 +16,18 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from functools import partial
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple, Self
 
 import msgspec
 import orjson
 from elasticsearch import ApiError, AsyncElasticsearch, ConflictError, NotFoundError, TransportError
 
+from cluster.client import Cluster
 from cluster.control_index import CONTROL_BODY, ensure_index, ensure_token_keys
 from cluster.http.responses import RAW_HEADERS
-from indexer.backoff import retry
 from indexer.clock import now_milliseconds
-from indexer.errors import ElasticsearchError, LockedError
+from indexer.errors import ElasticsearchError, LockedError, translate_client_errors
 from indexer.settings import IndexerContext
 
 # Distinguishes this process from an earlier one with the same id, as after a container restart.
@@ -89,6 +89,11 @@ class LockStore:
         self.name = name
         self._client = client
         self._index = index
+
+    @cached_property
+    def patient(self) -> Self:
+        """The same, waiting while Elasticsearch is away."""
+        return type(self)(Cluster.over(self._client, _RETRY_SECONDS), self._index, self.name)
 
     async def read(self) -> VersionedLockState | None:
         """Return the current lock, None if it was never held."""
@@ -185,7 +190,7 @@ class LockWait:
     async def _poll(self) -> VersionedLockState | None:
         """Read the lock. A poll counts from when it was sent: no silence is known of after that."""
         requested_at = time.monotonic()
-        current = await retry(self._store.read, _RETRY_SECONDS)
+        current = await self._store.patient.read()
         if self._started_at is None or (current and current.seq_no != self._last_seq_no):
             self._last_seq_no, self._silent_since = current.seq_no if current else None, time.monotonic()
             self._started_at = self._silent_since if self._started_at is None else self._started_at
@@ -246,14 +251,11 @@ class DistributedLock:
     async def verify(self) -> None:
         """Send a heartbeat; raise LockedError if another run has taken over because this one seemed dead."""
         async with self._heartbeat_lock:
-            await retry(self._beat, _RETRY_SECONDS)
-
-    async def _beat(self) -> None:
-        try:
-            self._version = await self._store.write(self._state, self._version)
-        except (ConflictError, NotFoundError):
-            if not await self._is_ours():
-                raise LockedError("The lock was lost to another run: nothing more was changed.") from None
+            try:
+                self._version = await self._store.patient.write(self._state, self._version)
+            except (ConflictError, NotFoundError):
+                if not await self._is_ours(self._store.patient):
+                    raise LockedError("The lock was lost to another run: nothing more was changed.") from None
 
     async def is_requested(self) -> bool:
         """Whether another run waits for this lock. The request of a killed run expires within seconds."""
@@ -273,14 +275,14 @@ class DistributedLock:
     async def release(self) -> None:
         """Release the lock, unless another run has taken it over."""
         with suppress(ApiError, TransportError):
-            while await self._is_ours():
+            while await self._is_ours(self._store):
                 with suppress(ConflictError):  # a heartbeat that was cancelled has arrived since
                     await self._store.write(LockState(self.token, None), self._version)
                     return
 
-    async def _is_ours(self) -> bool:
+    async def _is_ours(self, store: LockStore) -> bool:
         """Read the lock again: the response to an earlier heartbeat may have been lost."""
-        current = await self._store.read()
+        current = await store.read()
         if current is None or current.state != self._state:
             return False
         self._version = current
@@ -308,7 +310,7 @@ async def acquire_lock(
     """
     await ensure_index(client, control_index, CONTROL_BODY)
     # The shard of an index that another process has just created may not be available yet.
-    await retry(lambda: ensure_token_keys(client, control_index), _RETRY_SECONDS)
+    await ensure_token_keys(Cluster.over(client, _RETRY_SECONDS), control_index)
     store = LockStore(client, control_index, name)
     lock = DistributedLock(store, await LockWait(store, secrets.token_hex(8), wait_seconds, on_wait).acquire())
     heartbeat = asyncio.create_task(lock.keep_alive())
@@ -322,14 +324,24 @@ async def acquire_lock(
             await lock.release()
 
 
+@asynccontextmanager
+async def open_run(
+    context: IndexerContext, on_wait: Callable[[str], None] = ignore_wait
+) -> AsyncIterator[DistributedLock]:
+    """Hold the lock of rebuilds and of what may not run beside them; translate the client's errors."""
+    control, seconds = context.connection.control_index, context.settings.lock_wait_seconds
+    with translate_client_errors():
+        async with acquire_lock(context.client, control, wait_seconds=seconds, on_wait=on_wait) as lock:
+            yield lock
+
+
 async def create_fence(context: IndexerContext, family: str, token: int, index: str) -> str:
     """Let only the holder of `token` write into `index` from now on, and return the alias to write through.
 
     Aliases of earlier holders of the same family are removed in the same request.
     """
     fence = f"{family}-{token}"
-    read = partial(context.client.indices.get_alias, index="*", name=f"{family}-*")
-    existing = await retry(read, context.settings.retry_seconds)
+    existing = await context.cluster.indices.get_alias(index="*", name=f"{family}-*")
     removals: list[dict[str, Any]] = [
         {"remove": {"index": holder, "alias": alias}}
         for holder, body in existing.items()
@@ -337,7 +349,7 @@ async def create_fence(context: IndexerContext, family: str, token: int, index: 
         if alias.removeprefix(f"{family}-").isdecimal() and (holder, alias) != (index, fence)
     ]
     actions = [{"add": {"index": index, "alias": fence}}, *removals]
-    await retry(partial(context.client.indices.update_aliases, actions=actions), context.settings.retry_seconds)
+    await context.cluster.indices.update_aliases(actions=actions)
     return fence
 
 

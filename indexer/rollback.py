@@ -2,14 +2,15 @@
 
 from collections.abc import Callable
 
-from indexer.bulk import AdaptiveLimit, BulkOptions, BulkSender
+from indexer.after_publish import after_publish
+from indexer.bulk import BulkOptions, bulk_sender
 from indexer.changes.replay import ReplayOrigin, assign_pending_stamps, replay
 from indexer.changes.stamps import baseline_mark
-from indexer.changes.write_session import WriteSession, open_write_session
-from indexer.control import publish_events, read_identity
+from indexer.changes.write_session import open_write_session
+from indexer.control import read_identity
 from indexer.errors import RefusedError, translate_client_errors
 from indexer.generations.lifecycle import GenerationLifecycle, Generations, StoredSeqNos, read_seq_nos
-from indexer.lock import DistributedLock, acquire_lock, builder_fence, ignore_wait
+from indexer.lock import builder_fence, ignore_wait, open_run
 from indexer.settings import IndexerContext
 from mappings import Resource
 from mappings.indices import schema_fingerprint
@@ -24,50 +25,34 @@ async def rollback_target(context: IndexerContext, resource: Resource) -> tuple[
 async def rollback(context: IndexerContext, resource: Resource, on_wait: Callable[[str], None] = ignore_wait) -> str:
     """Bring back the generation that the live one replaced, with all updates since the swap, and return its name.
 
-    A new life begins, because records revert to earlier states. Raises RefusedError, ElasticsearchError or
+    A new epoch begins, because records revert to earlier states. Raises RefusedError, ElasticsearchError or
     LockedError.
     """
-    control, seconds = context.connection.control_index, context.settings.lock_wait_seconds
-    with translate_client_errors():
-        async with (
-            acquire_lock(context.client, control, wait_seconds=seconds, on_wait=on_wait) as lock,
-            open_write_session(context, resource, on_wait) as session,
-        ):
-            lifecycle = session.lifecycle
-            present = await lifecycle.generations()
-            live, target = _target(present, resource)
-            fence = await builder_fence(context, lifecycle.alias, lock, target)
-            session.stamps.begin_life(latest_mark=0)  # that of the session is the latest
-            sender = await _sender(session, lock, fence, target)
-            await _catch_up(session, resource, target, sender, built_to=present.metas[live].get("built_to"))
-            mark = session.stamps.next_mark(target, await read_identity(context, target))
-            await lifecycle.update_meta(target, succeeds=session.identity)
-            await lifecycle.swap(target, live, {session.fence: live, fence: target})
-            await session.publish_mark(mark)
-            await publish_events(context)
-            return target
-
-
-async def _sender(session: WriteSession, lock: DistributedLock, fence: str, target: str) -> BulkSender:
-    """Return a sender that writes to the target only while the fence exists."""
-    ranges, settings = await session.lifecycle.ranges(target), session.context.settings
-    options = BulkOptions(replaces_equal=True, require_alias=True, opaque_id=lock.opaque_id, ranges=ranges)
-    return BulkSender(session.context.client, fence, AdaptiveLimit(settings), settings, options)
-
-
-async def _catch_up(
-    session: WriteSession, resource: Resource, target: str, sender: BulkSender, *, built_to: StoredSeqNos | None
-) -> None:
-    """Replay the updates of the live generation since its swap into the target, and set the stamps above all it has."""
-    context = session.context
-    if built_to is not None:
-        await replay(context, resource, ReplayOrigin(session.live, read_seq_nos(built_to)), sender, target)
-        await session.lifecycle.refresh(target)
-        await assign_pending_stamps(context, target, session, sender)
-    await session.lifecycle.refresh(target)
-    # Updates that were stale for the live generation were written to this one, above every published mark.
-    baseline = await baseline_mark(context, [target], session.stamps.mark)
-    session.stamps.clock, session.stamps.sequence = baseline.clock, baseline.sequence
+    async with open_run(context, on_wait) as lock, open_write_session(context, resource, on_wait) as session:
+        lifecycle, stamps = session.lifecycle, session.stamps
+        present = await lifecycle.generations()
+        live, target = _target(present, resource)
+        # From now on this run alone writes to the target, and no update to the live generation.
+        fence, ranges = await builder_fence(context, lifecycle.alias, lock, target), present.ranges(target)
+        options = BulkOptions(replaces_equal=True, require_alias=True, opaque_id=lock.opaque_id, ranges=ranges)
+        sender = bulk_sender(context, fence, options)
+        stamps.begin_epoch(latest_mark=0)  # the mark of the session is the latest
+        # The target gets the updates of the live generation since its swap.
+        built_to: StoredSeqNos | None = present.metas[live].get("built_to")
+        if built_to is not None:
+            await replay(context, resource, ReplayOrigin(live, read_seq_nos(built_to)), sender, target)
+            await lifecycle.refresh(target)
+            await assign_pending_stamps(context, target, session, sender)
+        await lifecycle.refresh(target)
+        # Updates that were stale for the live generation were written to this one, above every published mark.
+        baseline = await baseline_mark(context, [target], stamps.mark)
+        stamps.clock, stamps.sequence = baseline.clock, baseline.sequence
+        mark = stamps.next_mark(target, await read_identity(context, target))
+        await lifecycle.update_meta(target, succeeds=session.identity)
+        await lifecycle.swap(target, live, {session.fence: live, fence: target})
+        await session.publish_mark(mark)
+        await after_publish(context)
+        return target
 
 
 def _target(present: Generations, resource: Resource) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Reads of an index: scans and look-ups of bookkeeping fields (doc values) or whole documents, searches, counts.
+"""Reads of an index: scans and look-ups of bookkeeping fields (doc values) or whole documents.
 
 Of a record that has changed its shard, the copy that it left is skipped. No point in time is held. A record that is
 written during a scan is returned in its old or new state; one whose feed key changes may be returned twice or not at
@@ -11,10 +11,9 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 import orjson
-from elasticsearch import ApiError, AsyncElasticsearch
+from elasticsearch import ApiError
 
-from cluster.http.responses import RAW_HEADERS
-from indexer.backoff import is_memory_shortage, retry
+from cluster.client import is_memory_shortage
 from indexer.clock import UNDATED, first_future_version
 from indexer.settings import IndexerContext
 from mappings.shards import LEFT_QUERY
@@ -289,11 +288,7 @@ async def _search(
 ) -> bytes:
     # Otherwise a shard that fails midway would yield 200 with partial results.
     target, encoded = f"/{index}/_search?allow_partial_search_results=false{options}", orjson.dumps(body)
-    send = context.client.perform_request
-    response = await retry(
-        lambda: send("POST", target, headers=RAW_HEADERS, body=encoded), context.settings.retry_seconds, is_final
-    )
-    return bytes(response.body)
+    return await context.cluster.read_raw("POST", target, encoded, is_final)
 
 
 async def _prefetched(
@@ -312,18 +307,3 @@ async def _prefetched(
     finally:
         request.cancel()
         await asyncio.wait([request])
-
-
-async def search_completely(
-    client: AsyncElasticsearch, index: str | Sequence[str], seconds: float, **body: Any
-) -> dict[str, Any]:
-    """Return the response of all shards, retrying for up to `seconds` while one of them is not available."""
-    response = await retry(lambda: client.search(index=index, allow_partial_search_results=False, **body), seconds)
-    return dict(response)
-
-
-async def count_completely(client: AsyncElasticsearch, index: str, seconds: float, query: dict[str, Any]) -> int:
-    """Return how many documents match; `_count` itself cannot be kept from leaving out a shard."""
-    exact = {"size": 0, "track_total_hits": True, "filter_path": "hits.total.value"}
-    found = await search_completely(client, index, seconds, query=query, **exact)
-    return int(found["hits"]["total"]["value"])

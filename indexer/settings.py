@@ -2,10 +2,12 @@
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from elasticsearch import AsyncElasticsearch
 
+from cluster.client import Cluster
 from cluster.connection import ConnectionSettings
 from cluster.settings import SettingError, setting
 from mappings import RESOURCES
@@ -153,11 +155,19 @@ class IndexerSettings:
 
 @dataclass(frozen=True)
 class IndexerContext:
-    """A client, its connection settings and the indexer's settings. The caller closes the client."""
+    """A client, its connection settings and the indexer's settings. The caller closes the client.
+
+    `client` sends a request once; `cluster` repeats it while Elasticsearch is away, for BROKERAGE_BULK_RETRY_SECONDS.
+    """
 
     client: AsyncElasticsearch
     connection: ConnectionSettings
     settings: IndexerSettings
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        """The client for requests that may arrive twice."""
+        return Cluster.over(self.client, self.settings.retry_seconds)
 
     @property
     def shards(self) -> ShardRequest:

@@ -121,10 +121,9 @@ class FieldKind(Enum):
     OBJECTS = "objects"
     UNTYPED_LIST = "untyped list"  # the contract states no element shape
 
-    @property
-    def is_list(self) -> bool:
-        """Whether an absent value is `[]` rather than `null`."""
-        return self in {FieldKind.STRINGS, FieldKind.OBJECTS, FieldKind.UNTYPED_LIST}
+    def __init__(self, name: str) -> None:
+        """Note whether an absent value is `[]` rather than `null`."""
+        self.is_list = name in {"strings", "objects", "untyped list"}
 
 
 @dataclass(frozen=True, kw_only=True)

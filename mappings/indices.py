@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
+from functools import cache
 
 import orjson
 
@@ -70,7 +71,7 @@ def index_mapping(resource: Resource, ranges: ShardRanges = ONE_SHARD) -> dict[s
     """Return the strict mapping: the search fields, and the objects that are stored but not parsed."""
     properties: dict[str, object] = {field.name: field.mapping for field in resource.indexed_fields}
     properties |= {name: {"type": "object", "enabled": False} for name in _unparsed_objects(resource)}
-    if not ranges.is_routed:
+    if ranges is ONE_SHARD or not ranges.is_routed:
         return {"dynamic": "strict", "properties": properties}
     return {"dynamic": "strict", "_routing": {"required": True}, "properties": properties | _SHARD_FIELDS}
 
@@ -110,6 +111,7 @@ def index_body(resource: Resource, ranges: ShardRanges = ONE_SHARD) -> dict[str,
     return {"settings": index_settings(ranges), "mappings": {**index_mapping(resource, ranges), "_meta": meta}}
 
 
+@cache
 def schema_fingerprint(resource: Resource) -> str:
     """Return 16 hex digits that change whenever the index body or the stored record's shape does.
 

@@ -10,7 +10,7 @@ import rich_click as click
 import indexer
 from brokerage.completion import files
 from brokerage.help import INDEX_EXITS, epilog
-from brokerage.index.publish import publishes_after_swap, run_publication
+from brokerage.index.publish import require_place, run_publication
 from brokerage.index.runner import (
     ALL_COMPANIES_OPTION,
     COMPANY_OPTION,
@@ -29,6 +29,7 @@ from indexer.documents.companies import Companies, CoverageRequest, companies_fr
 from indexer.reporting.displays import kept_line, problem_lines, progress_display
 from indexer.reporting.report import FaultTally, RunStage, fault_lines
 from mappings import COMPANY, RESOURCES, Resource
+from service.exports.settings import ExportsSettings
 
 # Printed by a dry run. The dead-letter file of a real run has every fault.
 _MAX_KINDS_SHOWN = 20
@@ -90,7 +91,9 @@ def reindex(  # noqa: PLR0913 - one parameter for each option
         open_configured_source(source, default) as opened,
     ):
         # Before the build, which takes longer than to correct a setting.
-        is_published = publishes_after_swap()
+        is_published = load_settings(indexer.IndexerSettings, os.environ).publishes_after_swap
+        if is_published:
+            require_place(load_settings(ExportsSettings, os.environ))
         # Reads standard input to its end, here where a signal stops it at once.
         opened.has(chosen[0])
         if dry_run:
@@ -98,8 +101,8 @@ def reindex(  # noqa: PLR0913 - one parameter for each option
                 print_error_line("Note: a dry run reads with one process, without --processes.")
             _dry_run(opened, chosen, covered, as_json=as_json)
         with progress_display(as_json=as_json) as shown:
-            begin = partial(indexer.reindex, source=opened, resources=chosen, covered=covered)
-            work = partial(begin, force=force, processes=processes, on_progress=shown.show)
+            request = indexer.RebuildRequest(chosen, covered, force, processes, shown.show)
+            work = partial(indexer.reindex, source=opened, request=request)
             summary = run_on_cluster(work, stopped="Stopped: the build is kept, and the same command resumes it.")
     shown.finish(summary)
     _print_problems(summary)

@@ -31,8 +31,8 @@ from brokerage.tables import print_table
 from brokerage_feed.terminal import echo
 from cluster.index_state import IndexWear, wear_sentence
 from indexer import ResourceStatus
-from indexer.control import ReplicationStatus
 from indexer.generations.checkpoint import BuildProgress
+from indexer.reso.replication_status import ReplicationStatus
 
 
 @click.command(epilog=epilog("brokerage index status", "brokerage index status --json", exits=INDEX_EXITS))
@@ -349,7 +349,7 @@ def restored(*, resources: tuple[str, ...], yes: bool, as_json: bool) -> None:
         yes=yes,
     )
     chosen = [RESOURCES_BY_NAME[name] for name in resources or RESOURCES_BY_NAME]
-    begun = run_on_cluster(partial(indexer.begin_new_lives, resources=chosen, on_wait=print_error_line))
+    begun = run_on_cluster(partial(indexer.begin_new_epochs, resources=chosen, on_wait=print_error_line))
     _print_result(as_json, {"resources": begun}, f"Consumers start again with {', '.join(begun)}.")
 
 

@@ -19,7 +19,6 @@ from brokerage_feed.tables import Spelling
 from brokerage_feed.terminal import ExitCode, cancel_on_signal, echo, exit_on_signal, fail
 from cluster.connection import ConnectionSettings
 from cluster.settings import load_settings
-from indexer import IndexerSettings
 from service.exports.object_store import QUICK, is_store_url, open_store
 from service.exports.publications import Manifest
 from service.exports.settings import ExportsSettings, ParquetNames
@@ -127,23 +126,15 @@ def run_publication(target: str | None, companies: tuple[str, ...], *, as_json: 
         files = load_settings(ExportsSettings, os.environ)
         settings = replace(load_settings(ServiceSettings, os.environ), of_capabilities=(files,))
         connection = load_settings(ConnectionSettings, os.environ)
-        place = target or _require_place(files)
+        place = target or require_place(files)
         display.finish(asyncio.run(_run(connection, settings, place, companies, display)))
 
 
-def _require_place(settings: ExportsSettings) -> str:
+def require_place(settings: ExportsSettings) -> str:
     """Return the configured folder or object store; raise UsageError if there is none."""
     if not settings.exports:
         raise click.UsageError("Specify TARGET or set BROKERAGE_EXPORTS: there is nothing to publish to.")
     return settings.exports
-
-
-def publishes_after_swap() -> bool:
-    """Whether a rebuild is to be followed by a publication; raise UsageError or SettingError if it could not be."""
-    if not load_settings(IndexerSettings, os.environ).publishes_after_swap:
-        return False
-    _require_place(load_settings(ExportsSettings, os.environ))
-    return True
 
 
 async def _run(

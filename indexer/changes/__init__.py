@@ -1,1 +1,1 @@
-"""Changes to an index: their kinds, stamps and moves, replay, new lives, and the session that may write them."""
+"""Changes to an index: their kinds, stamps and moves, replay, new epochs, and the session that may write them."""

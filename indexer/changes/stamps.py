@@ -7,16 +7,16 @@ kept until no late update is expected, and no consumer is promised to receive th
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from msgspec import structs
 
 from cluster.control_index import Mark
-from indexer.clock import UNDATED, now_milliseconds, version_microseconds
-from indexer.control import StoredIdentities, begin_life
+from indexer.clock import UNDATED, ClockWatch, now_milliseconds, version_microseconds
+from indexer.control import MarkStore, StoredIdentities, begin_epoch, first_mark
 from indexer.documents.builder import PendingDocument
 from indexer.documents.companies import Coverage
-from indexer.scan import IndexRow, search_completely
+from indexer.scan import IndexRow
 from indexer.settings import IndexerContext
 from mappings.stored_document import TombstoneReason
 
@@ -87,6 +87,30 @@ def at_live_time(document: PendingDocument, known: IndexRow | None) -> PendingDo
     return document if document.version > known.version else document.redated(live + 1)
 
 
+class Change(NamedTuple):
+    """A document as it is written, its kind of change, and the state of its record that the index has."""
+
+    document: PendingDocument
+    kind: ChangeKind
+    known: IndexRow | None
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the index has this very state."""
+        known, document = self.known, self.document
+        return known is not None and (known.version, known.content) == (document.version, document.content)
+
+
+def change_of(
+    given: PendingDocument,
+    known: IndexRow | None,
+    kind_of: Callable[[PendingDocument, IndexRow | None], ChangeKind] = change_kind,
+) -> Change:
+    """Return what a document of a source changes of the state that the index has."""
+    document = at_live_time(given, known)
+    return Change(document, kind_of(document, known), known)
+
+
 def newest_by_id(documents: list[PendingDocument]) -> dict[str, PendingDocument]:
     """Return the newest document of each record, in the order in which the records first appear."""
     newest: dict[str, PendingDocument] = {}
@@ -138,29 +162,16 @@ PENDING_VANISHED = PENDING + 2**61
 PENDING_REPUBLISHED = PENDING_VANISHED - 1
 
 
-class Stamper(Protocol):
-    """Assigns stamps to documents."""
-
-    def stamp_for(self, document: PendingDocument, kind: ChangeKind, known: IndexRow | None) -> Stamp:
-        """Return the stamp under which a document is written."""
+def source_stamp(document: PendingDocument, _kind: ChangeKind, _known: IndexRow | None) -> Stamp:
+    """Return the stamp in a resource's first build: the source's time, capped at the present, in the order of lines."""
+    return min(document.updated_milliseconds, now_milliseconds()), document.line.position
 
 
-class SourceStamps:
-    """Stamps of a resource's first build: the source's own times, capped at the present, in the order of its lines."""
-
-    def stamp_for(self, document: PendingDocument, _kind: ChangeKind, _known: IndexRow | None) -> Stamp:
-        """Return the source's time (decisions, `updated_since` clock)."""
-        return min(document.updated_milliseconds, now_milliseconds()), document.line.position
-
-
-class CarriedStamps:
-    """Stamps of a rebuild: unchanged documents keep theirs, all others are pending until just before the swap."""
-
-    def stamp_for(self, document: PendingDocument, kind: ChangeKind, known: IndexRow | None) -> Stamp:
-        """Return the stamp of the live document, or a pending position."""
-        if known is not None and kind is ChangeKind.UNCHANGED:
-            return known.clock, known.sequence
-        return 0, PENDING_SUPERSEDED + document.line.position
+def carried_stamp(document: PendingDocument, kind: ChangeKind, known: IndexRow | None) -> Stamp:
+    """Return the stamp in a rebuild: that of an unchanged live document, or a position until just before the swap."""
+    if known is not None and kind is ChangeKind.UNCHANGED:
+        return known.clock, known.sequence
+    return 0, PENDING_SUPERSEDED + document.line.position
 
 
 @dataclass
@@ -203,12 +214,12 @@ class LiveStamps:
         )
         return self.mark
 
-    def begin_life(self, latest_mark: int) -> None:
+    def begin_epoch(self, latest_mark: int) -> None:
         """Declare in every later mark that the data do not continue those before (`indexer.control`).
 
         `latest_mark` is the latest clock of a mark that readers may have.
         """
-        self.mark = begin_life(self.mark, StoredIdentities(self.mark.control, self.mark.index, latest_mark))
+        self.mark = begin_epoch(self.mark, StoredIdentities(self.mark.control, self.mark.index, latest_mark))
         self.clock = max(self.clock, self.mark.clock)
 
     def raise_forgotten(self, sequence: int) -> None:
@@ -222,10 +233,22 @@ async def baseline_mark(context: IndexerContext, indices: Sequence[str], mark: M
     Stamps above the mark that an interrupted run left in the indices count too; these must be refreshed.
     """
     highest = {name: {"max": {"field": name}} for name in ("clock", "sequence")}
-    seconds = context.settings.retry_seconds
-    maxima = (await search_completely(context.client, indices, seconds, size=0, aggs=highest))["aggregations"]
+    maxima = (await context.cluster.search_completely(indices, size=0, aggs=highest))["aggregations"]
     clock, sequence = (int(maxima[name]["value"] or 0) for name in ("clock", "sequence"))
     return structs.replace(mark, clock=max(mark.clock, clock), sequence=max(mark.sequence, sequence))
+
+
+async def first_generation_mark(
+    mark_store: MarkStore, context: IndexerContext, generation: str, stored: StoredIdentities, clock: ClockWatch
+) -> Mark:
+    """Return the mark of the first generation, whose stamps are the source's; call before its swap.
+
+    If an earlier first generation is gone, a new epoch begins.
+    """
+    known = await mark_store.read()
+    mark = first_mark(generation, stored) if known is None else begin_epoch(known, stored)
+    stamps = LiveStamps(await baseline_mark(context, [generation], mark), clock.now)
+    return stamps.next_mark(generation, stored.generation)
 
 
 _DAY_MILLISECONDS = 86_400_000

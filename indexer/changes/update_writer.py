@@ -4,32 +4,23 @@ import asyncio
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 from elasticsearch import ApiError, TransportError
 
-from indexer.bulk import AdaptiveLimit, BulkOptions, BulkResult, BulkSender, BulkWrite, delete_documents
+from indexer.bulk import AdaptiveLimit, BulkOptions, BulkResult, BulkSender, BulkWrite, bulk_sender, delete_documents
 from indexer.changes.rewrites import known_move_id, move_for_update, version_over, write_all
 from indexer.changes.shard_crossings import Crossing, KnownIntervals
-from indexer.changes.stamps import ChangeKind, Stamp, at_live_time, change_kind, split_taken
+from indexer.changes.stamps import Change, ChangeKind, Stamp, change_of, split_taken
 from indexer.changes.write_session import WriteSession, open_write_session, republish
 from indexer.documents.builder import PendingDocument
 from indexer.documents.companies import ALL_COMPANIES
 from indexer.errors import LockedError, RefusedError
-from indexer.generations.lifecycle import refresh_all_copies
+from indexer.generations.lifecycle import refresh_completely
 from indexer.scan import IndexRow, StoredDocument, fetch_documents, look_up_rows
 from indexer.settings import IndexerContext
 from mappings import Resource
 from mappings.indices import mapped_names
 from mappings.stored_document import feed_key, stored_feed_key
-
-
-class PlannedWrite(NamedTuple):
-    """A document to write, and the known state of its record."""
-
-    document: PendingDocument
-    kind: ChangeKind
-    known: IndexRow | None
 
 
 @dataclass
@@ -139,22 +130,20 @@ class UpdateWriter:
         self, session: WriteSession, documents: Iterable[PendingDocument], restamped: Container[str]
     ) -> UpdateResult:
         """Write documents newer than the known state, and those in `restamped` even if they are already stored."""
-        result, planned = UpdateResult(), list[PlannedWrite]()
+        result, planned = UpdateResult(), list[Change]()
         known = await self._look_up(session, [document.id for document in documents])
         free, result.rejected = split_taken(documents, known, self.covered)
         for given in free:
-            row = known.get(given.id)
-            document = at_live_time(given, row)
-            is_stored = row is not None and (row.version, row.content) == (document.version, document.content)
-            is_restamped = is_stored and document.id in restamped
-            kind = ChangeKind.CHANGED if is_restamped else change_kind(document, row)
-            if kind is ChangeKind.STALE and row is not None:
-                result.stale.append((document, row))
-            elif kind is ChangeKind.CHANGED or not is_stored:
-                planned.append(PlannedWrite(document, kind, row))
+            change = change_of(given, known.get(given.id))
+            if change.is_stored and given.id in restamped:
+                change = change._replace(kind=ChangeKind.CHANGED)
+            if change.kind is ChangeKind.STALE and change.known is not None:
+                result.stale.append((change.document, change.known))
+            elif change.kind is ChangeKind.CHANGED or not change.is_stored:
+                planned.append(change)
             else:
                 result.unchanged += 1
-                result.served.append((document, row))
+                result.served.append((change.document, change.known))
         await self._write_moves(session, planned, result)
         await self._send(session, planned, result)
         await self._write_stale_to_previous(session, [document for document, _ in result.stale])
@@ -165,7 +154,7 @@ class UpdateWriter:
             return {}
         return {**await look_up_rows(self._context, session.live, identifiers), **self._written}
 
-    async def _write_moves(self, session: WriteSession, planned: list[PlannedWrite], result: UpdateResult) -> None:
+    async def _write_moves(self, session: WriteSession, planned: list[Change], result: UpdateResult) -> None:
         """Write the moves of records that change their company, before the records themselves.
 
         A record whose move is rejected is removed from `planned`.
@@ -180,7 +169,7 @@ class UpdateWriter:
             BulkWrite(move.id, versions[move.id], move.stamped_source(*stamps[move.id]), document)
             for move, document in move_documents
         ]
-        rejected = result.add_rejected(await session.bulk_sender(self._limit).send(writes))
+        rejected = result.add_rejected(await session.sender(self._limit).send(writes))
         self._written |= {
             move.id: _row(move, stamps[move.id], versions[move.id])
             for move, document in move_documents
@@ -189,14 +178,14 @@ class UpdateWriter:
         self._unfinished_moves -= rejected
         planned[:] = [write for write in planned if write.document.id not in rejected]
 
-    async def _send(self, session: WriteSession, planned: list[PlannedWrite], result: UpdateResult) -> None:
+    async def _send(self, session: WriteSession, planned: list[Change], result: UpdateResult) -> None:
         documents = [write.document for write in planned]
         stamps = {document.id: session.stamps.stamp_for(document, kind, row) for document, kind, row in planned}
         changed = {document.id: document for document, kind, _ in planned if kind is ChangeKind.CHANGED}
         self._unpublished |= changed
         versions = {document.id: _write_version(document, row) for document, _, row in planned}
         writes = [_bulk_write(document, stamps[document.id], versions[document.id]) for document in documents]
-        move = ShardMove(session, session.bulk_sender(self._limit))
+        move = ShardMove(session, session.sender(self._limit))
         await move.prepare({write.document.id: (write, stamps[write.document.id]) for write in planned})
         rejected = result.add_rejected(await move.send(writes))
         result.indexed += len(changed.keys() - rejected)
@@ -215,7 +204,7 @@ class UpdateWriter:
         """Write stale documents to the generation that a rollback would restore, where they may be the newest."""
         if session.previous is not None and stale:
             options = BulkOptions(ranges=session.previous_ranges)
-            sender = BulkSender(self._context.client, session.previous, self._limit, self._context.settings, options)
+            sender = bulk_sender(self._context, session.previous, options, self._limit)
             stamps = {document.id: session.stamps.next_stamp() for document in stale}
             writes = [_bulk_write(document, stamps[document.id], document.version) for document in stale]
             await sender.send(await _without_older(self._context, sender, writes))
@@ -301,7 +290,7 @@ class ShardMove:
     _left: dict[str, StoredDocument] = field(default_factory=dict)
     _known: dict[str, KnownIntervals] = field(default_factory=dict)
 
-    async def prepare(self, planned: Mapping[str, tuple[PlannedWrite, Stamp]]) -> None:
+    async def prepare(self, planned: Mapping[str, tuple[Change, Stamp]]) -> None:
         """Read the copies that records leave, and hide them from the sequences of their stamps on."""
         crossings, session = self.session.crossings, self.session
         keys = {name: feed_key(write.document.company, name) for name, (write, _) in planned.items()}
@@ -334,7 +323,7 @@ async def _without_older(context: IndexerContext, sender: BulkSender, writes: li
     """
     if not sender.ranges.is_routed:
         return writes
-    await refresh_all_copies(context.client, sender.index, context.settings.retry_seconds)
+    await refresh_completely(context.cluster, sender.index)
     shard, known = sender.ranges.shard, await look_up_rows(context, sender.index, [write.id for write in writes])
     elsewhere = {
         write.id: known[write.id]

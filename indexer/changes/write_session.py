@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from cluster.control_index import Mark
-from indexer.bulk import AdaptiveLimit, BulkOptions, BulkSender
+from indexer.bulk import AdaptiveLimit, BulkOptions, BulkSender, bulk_sender
 from indexer.changes.rewrites import move_pages, restamped_write, write_all
 from indexer.changes.shard_crossings import ShardCrossings, mark_left, recall_crossings
 from indexer.changes.stamps import LiveStamps, baseline_mark
@@ -17,9 +17,8 @@ from indexer.clock import ClockWatch
 from indexer.control import (
     MarkStore,
     StoredIdentities,
-    begin_life,
+    begin_epoch,
     continued,
-    first_mark,
     mark_of_unknown,
     read_identities,
 )
@@ -57,11 +56,11 @@ class WriteSession:
     crossings: ShardCrossings
     previous_ranges: ShardRanges
 
-    def bulk_sender(self, limit: AdaptiveLimit) -> BulkSender:
+    def sender(self, limit: AdaptiveLimit | None = None) -> BulkSender:
         """Return a sender that writes only while the fence exists; of equal versions the last one sent wins."""
         ranges = self.crossings.ranges
         options = BulkOptions(replaces_equal=True, require_alias=True, opaque_id=self.lock.opaque_id, ranges=ranges)
-        return BulkSender(self.context.client, self.fence, limit, self.context.settings, options)
+        return bulk_sender(self.context, self.fence, options, limit)
 
     async def publish(self) -> None:
         """Refresh the live index, then publish the mark; raise LockedError if the lock was lost, or ClockError."""
@@ -78,12 +77,12 @@ class WriteSession:
         if not self.crossings.unmarked:
             return
         await self.lifecycle.refresh(self.live)
-        sender = self.bulk_sender(AdaptiveLimit(self.context.settings))
+        sender = self.sender()
         await mark_left(self.context, self.live, self.crossings, sender, self.crossings.unmarked)
 
-    async def begin_life(self) -> None:
+    async def begin_epoch(self) -> None:
         """Publish that the data do not continue those that were published before; raise as `publish`."""
-        self.stamps.begin_life(self.clock.latest_mark())
+        self.stamps.begin_epoch(self.clock.latest_mark())
         await self.publish()
 
     async def publish_forgotten(self, sequence: int) -> None:
@@ -130,7 +129,7 @@ async def _open_session(
     """
     live, fence = await _fenced_live(context, lifecycle, lock.token)
     await require_sole_writer(context, lock, _BULK_TASK_TIMEOUT_SECONDS)
-    await refresh_to_seq_nos(context, live)
+    await refresh_to_seq_nos(context.cluster, live)
     mark_store, present = MarkStore(context, lifecycle.alias, lock.token), await lifecycle.generations()
     mark, stored = await mark_store.claim(), await read_identities(context, live, clock)
     await lift_left_block(context, lifecycle, live, present.metas.get(live, {}))
@@ -157,7 +156,7 @@ async def _open_session(
         crossings,
         present.ranges(rollback_target or ""),
     )
-    sender = session.bulk_sender(AdaptiveLimit(context.settings))
+    sender = session.sender()
     crossed = await recall_crossings(context, live, crossings, sender, published)
     if crossed and mark is not None:
         await republish(session, crossed)
@@ -170,7 +169,7 @@ async def _open_session(
 
 
 def _mark_to_continue(mark: Mark | None, present: Generations, stored: StoredIdentities, live: str) -> Mark:
-    """Return the mark to continue from, in a new life if it belongs to none of the live generation's predecessors.
+    """Return the mark to continue from, in a new epoch if it belongs to none of the live generation's predecessors.
 
     That happens when a rollback, or the first build after a loss, was killed between its swap and its mark, or when an
     earlier generation was restored.
@@ -178,7 +177,7 @@ def _mark_to_continue(mark: Mark | None, present: Generations, stored: StoredIde
     if mark is None:
         return mark_of_unknown(live, stored)
     if mark.generation not in present.history:
-        return begin_life(mark, stored)
+        return begin_epoch(mark, stored)
     return continued(mark, stored, live)
 
 
@@ -193,19 +192,6 @@ async def _fenced_live(context: IndexerContext, lifecycle: GenerationLifecycle, 
     return live, fence
 
 
-async def first_generation_mark(
-    mark_store: MarkStore, context: IndexerContext, generation: str, clock: ClockWatch
-) -> Mark:
-    """Return the mark of the first generation, whose stamps are the source's; call before its swap.
-
-    If an earlier first generation is gone, a new life begins.
-    """
-    known, stored = await mark_store.read(), await read_identities(context, generation, clock)
-    mark = first_mark(generation, stored) if known is None else begin_life(known, stored)
-    stamps = LiveStamps(await baseline_mark(context, [generation], mark), clock.now)
-    return stamps.next_mark(generation, stored.generation)
-
-
 async def _recover_moves(session: WriteSession, above: int) -> None:
     """Republish records whose move was written above `above` by an interrupted run that did not move them."""
     async for page in move_pages(session.context, session.live, {"gt": above}):
@@ -218,6 +204,6 @@ async def republish(session: WriteSession, identifiers: Iterable[str]) -> None:
     await session.finish_crossings()  # of two copies the one with the later stamp is newer
     await session.lifecycle.refresh(session.live)
     documents = await fetch_documents(session.context, session.live, sorted(identifiers))
-    sender = session.bulk_sender(AdaptiveLimit(session.context.settings))
+    sender = session.sender()
     await write_all(sender, [restamped_write(document, *session.stamps.next_stamp()) for document in documents])
     await session.lifecycle.refresh(session.live)

@@ -17,7 +17,6 @@ import msgspec
 from indexer.documents.envelope import DECODE_ERRORS, CredibleTimes, EnvelopeDecoder, identifier_decoder, identifiers_of
 from indexer.errors import InvalidRecordError, SourceError
 from indexer.reporting.report import EVERY_COMPANY_COVERED
-from indexer.scan import search_completely
 from indexer.settings import IndexerContext, IndexerSettings
 from indexer.source.lines import RejectedLine, Source, SourceLine
 from mappings import COMPANY, RESOURCES
@@ -291,10 +290,8 @@ async def companies_from_index(context: IndexerContext) -> Companies:
     """Read the live companies; there are none before the first build."""
     companies, after = Companies(), ""
     while True:
-        page = await search_completely(
-            context.client,
+        page = await context.cluster.search_completely(
             context.connection.alias(COMPANY),
-            context.settings.retry_seconds,
             ignore_unavailable=True,
             query={"bool": {"filter": [{"range": {"feed_key": {"gt": after}}}, {"term": {"deleted": False}}]}},
             sort=["feed_key"],

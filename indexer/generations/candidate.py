@@ -1,54 +1,124 @@
-"""A candidate: what is written to it beyond the source, and its swap with the generation that is live.
+"""A candidate: the generation that a build writes, from its beginning or its checkpoint to the swap.
 
-Updates since its build began are replayed into it. Records that the source lacks become tombstones or are carried over.
-
-The candidate of a rebuild of some companies has the documents of these only. Elasticsearch copies the live generation
-(`copy_live`), and the documents of the candidate that differ are written into the copy, which takes the candidate's
-place: documents of other companies keep their bytes, versions and stamps.
-
-Before a swap each candidate is brought up to date and stamped. Then all aliases move in one request.
+A build that was interrupted resumes if everything that it is made of is as it was. Updates of the live generation since
+it began are replayed into the candidate. Before a swap each candidate is brought up to date and stamped. Then all
+aliases move in one request.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from pathlib import Path
+from typing import Self, TypeAlias
 
+import orjson
+
+from cluster.client import gather_or_cancel
 from cluster.control_index import Mark
-from indexer.bulk import AdaptiveLimit, BulkOptions, BulkSender, BulkWrite
+from indexer.bulk import AdaptiveLimit, BulkOptions, BulkSender, bulk_sender
 from indexer.changes.replay import ReplayOrigin, assign_pending_stamps, replay, reset_stale_stamps
-from indexer.changes.rewrites import Move, copy_write, fetch_copies, rebuild_moves, write_all, write_over
-from indexer.changes.stamps import PENDING_VANISHED, is_expired_tombstone, is_taken
-from indexer.changes.write_session import WriteSession, first_generation_mark, open_write_session
-from indexer.clock import UNDATED, VERSIONS_PER_MICROSECOND, ClockWatch, now_milliseconds, version_microseconds
-from indexer.control import MarkStore, RunRecord, read_identity, record_last_run
-from indexer.documents.builder import tombstone_document
-from indexer.documents.companies import ALL_COMPANIES
+from indexer.changes.stamps import first_generation_mark
+from indexer.changes.write_session import WriteSession, open_write_session
+from indexer.clock import ClockWatch, now_microseconds, now_milliseconds
+from indexer.control import MarkStore, RunRecord, StoredIdentities, read_all_identities, record_last_run
+from indexer.documents.companies import ALL_COMPANIES, Companies
 from indexer.errors import LockedError, ObjectionError, RefusedError
-from indexer.generations.checkpoint import BuildCheckpoint, BuildJob, BuildPhase, BuildProgress
+from indexer.generations.checkpoint import BuildBasis, BuildCheckpoint, BuildPhase, BuildProgress
 from indexer.generations.lifecycle import (
-    DELETED_QUERY,
-    LIVE_QUERY,
     AliasMove,
     GenerationLifecycle,
     Generations,
-    copy_live,
+    has_all_shards,
     read_seq_nos,
     refresh_to_seq_nos,
-    shard_numbers,
     stored_seq_nos,
 )
+from indexer.generations.shard_cuts import choose_ranges
 from indexer.lock import DistributedLock, builder_fence
-from indexer.reporting.report import RunStage
-from indexer.scan import IndexRow, fetch_documents, look_up_rows, scan_rows
+from indexer.reporting.report import DeadLetters, OnProgress, ResourceReport, RunStage, excess_dead_letters
 from indexer.settings import IndexerContext
+from indexer.source.lines import Source
 from mappings import Resource
-from mappings.stored_document import TombstoneReason
+from mappings.shards import ONE_SHARD, ShardRanges
+
+
+@dataclass(frozen=True)
+class BuildJob:
+    """The source of a build, the companies that its records may belong to, and where its outcome is reported."""
+
+    resource: Resource
+    source: Source
+    companies: Companies
+    report: ResourceReport
+    dead_letters: DeadLetters
+    dead_letter_limit: float
+    is_forced: bool
+    on_progress: OnProgress
+
+    def basis(self, live: str | None, life: str, fingerprint: str) -> BuildBasis:
+        """Return what a build of this job is made of now."""
+        known = [sorted(self.companies.keys), sorted(self.companies.keys_by_numeric_id.items())]
+        companies = hashlib.sha256(orjson.dumps(known)).hexdigest()[:16]  # they decide what lines are valid
+        covered = self.companies.coverage.companies
+        keys = None if covered is None else sorted(covered)
+        return BuildBasis(self.source.identity(self.resource), live, life, fingerprint, companies, keys)
+
+    def resume(self, progress: BuildProgress) -> None:
+        """Continue the report and the dead letters of an interrupted or refused build."""
+        report, letters, saved = self.report, self.dead_letters, progress.letters
+        report.resumed_at = progress.line
+        report.resume(progress.reported.counts)
+        letters.resume(saved)
+        letters.update_report(report)
+        report.warnings = list(progress.reported.warnings)
+        report.vanished_companies = progress.reported.vanished_companies
+        if saved.lines and not Path(saved.path).is_file():
+            report.warnings.append(f"the first {len(saved.lines):,} dead letters are in {saved.path}, not on this host")
+        report.is_taken = progress.refusal is not None
+        progress.refusal = None
+
+    def enter_stage(self, stage: RunStage) -> None:
+        """Report that the next stage begins."""
+        self.report.stage = stage
+        self.report_progress()
+
+    def report_progress(self) -> None:
+        """Report the current counts."""
+        self.on_progress(self.report)
+
+    def report_wait(self, note: str) -> None:
+        """Report what the run waits for."""
+        self.report.note = note
+        self.report_progress()
+
+    def excess_dead_letters(self, *, at_end: bool) -> ObjectionError | None:
+        """Update the count of dead letters; return the objection if there are too many."""
+        self.dead_letters.update_report(self.report)
+        excess = excess_dead_letters(self.report, self.dead_letter_limit, at_end=at_end)
+        return None if excess is None else ObjectionError(f"{excess}, see {self.report.dead_letters}")
+
+    def refuse(self, refusal: RefusedError) -> None:
+        """Raise a refusal, or record it if it is an objection that force overrides."""
+        if not isinstance(refusal, ObjectionError):
+            raise refusal
+        if not self.is_forced:
+            raise ObjectionError(f"{refusal}. Nothing was swapped.")
+        if str(refusal) not in self.report.overridden:
+            self.report.overridden.append(str(refusal))
+
+
+Gate: TypeAlias = "Callable[[Candidate], Awaitable[RefusedError | None]]"
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A candidate, the progress of its build, and the `fence` through which the holder of `lock` writes to it."""
+    """A candidate, the progress of its build, and the `fence` through which the holder of `lock` writes to it.
+
+    `ranges` are those of its shards.
+    """
 
     context: IndexerContext
     job: BuildJob
@@ -57,30 +127,48 @@ class Candidate:
     lifecycle: GenerationLifecycle
     checkpoint: BuildCheckpoint
     progress: BuildProgress
+    ranges: ShardRanges
     fence: str
+
+    @classmethod
+    async def opened(cls, context: IndexerContext, lock: DistributedLock, job: BuildJob) -> Self:
+        """Return the candidate of an interrupted build that can resume, or a new one; write to it from now on."""
+        lifecycle = GenerationLifecycle(context, job.resource)
+        checkpoint = BuildCheckpoint(context, lifecycle.alias)
+        reads = lifecycle.generations(), checkpoint.read(), MarkStore(context, lifecycle.alias).read()
+        present, earlier, mark = await asyncio.gather(*reads)
+        start = BuildStart(context, job, lifecycle, present, mark)
+        if checkpoint.is_foreign:
+            job.report.warnings.append("an interrupted build of another version of this program is built again")
+        if earlier is not None and await start.can_resume(earlier):
+            job.resume(earlier)
+            progress, ranges = earlier, present.ranges(earlier.candidate)
+        else:
+            progress, ranges = await start.begin()
+            await checkpoint.write(progress)
+        fence = await builder_fence(context, lifecycle.alias, lock, progress.candidate)
+        job.report.generation, job.report.previous = progress.candidate, progress.live
+        job.report.covers, job.report.others = str(job.companies.coverage), progress.others
+        return cls(context, job, lock, AdaptiveLimit(context.settings), lifecycle, checkpoint, progress, ranges, fence)
 
     @property
     def index(self) -> str:
         """The name of the generation."""
         return self.progress.candidate
 
-    async def sender(self, *, replaces_equal: bool = True, index: str | None = None) -> BulkSender:
-        """Return a sender that writes only while the fence exists; `replaces_equal` is for equal versions.
-
-        `index` is what is behind the fence, by default the candidate.
-        """
-        ranges = await self.lifecycle.ranges(index or self.index)
-        options = BulkOptions(replaces_equal, require_alias=True, opaque_id=self.lock.opaque_id, ranges=ranges)
-        return BulkSender(self.context.client, self.fence, self.limit, self.context.settings, options)
+    def sender(self, *, replaces_equal: bool = True) -> BulkSender:
+        """Return a sender that writes only while the fence exists; `replaces_equal` is for equal versions."""
+        options = BulkOptions(replaces_equal, require_alias=True, opaque_id=self.lock.opaque_id, ranges=self.ranges)
+        return bulk_sender(self.context, self.fence, options, self.limit)
 
     async def catch_up(self, live: str) -> None:
         """Replay the updates of the live generation since the last replay; later ones are left to the next."""
-        reached = await refresh_to_seq_nos(self.context, live)
-        is_grafted = self.progress.phase is BuildPhase.GRAFTED
-        companies = ALL_COMPANIES if is_grafted else self.progress.own
+        reached = await refresh_to_seq_nos(self.context.cluster, live)
+        is_copy = self.progress.phase is BuildPhase.COPIED
+        companies = ALL_COMPANIES if is_copy else self.progress.own
         origin = ReplayOrigin(live, read_seq_nos(self.progress.follows), companies)
-        covered, sender = self.job.companies.coverage, await self.sender()
-        await replay(self.context, self.job.resource, origin, sender, self.index, covered=covered)
+        covered = self.job.companies.coverage
+        await replay(self.context, self.job.resource, origin, self.sender(), self.index, covered=covered)
         self.progress.follows = stored_seq_nos(reached)
 
     @asynccontextmanager
@@ -94,225 +182,108 @@ class Candidate:
             await self.checkpoint.write(self.progress)
             raise
 
-    async def finish(self) -> None:
-        """Merge the generation and give it its live settings, or graft it into a copy of the live one."""
-        self.job.enter_stage(RunStage.FINISHING)
-        if not self.progress.others or self.progress.live is None:
-            await self.lifecycle.finish(self.index)
-        elif self.progress.phase is BuildPhase.PASSED:
-            async with self.recorded_refusal():
-                await Graft(self).run(self.progress.live)
+    async def pass_gates(self, gates: Sequence[Gate]) -> None:
+        """Raise the first refusal of the gates that force does not override, if they were not passed before.
+
+        What an earlier run has overridden does not pass without force.
+        """
+        reported = self.progress.reported
+        if self.progress.phase is not BuildPhase.LOADED:
+            for objection in reported.overridden:
+                self.job.refuse(ObjectionError(objection))
+            return
+        for gate in gates:
+            if (refusal := await gate(self)) is not None:
+                self.job.refuse(refusal)
+        await self.save(BuildPhase.PASSED)
+
+    async def save(self, phase: BuildPhase) -> None:
+        """Write the checkpoint at the end of a phase, with what is reported until then."""
+        report, reported = self.job.report, self.progress.reported
+        self.progress.phase, reported.counts = phase, report.counts
+        reported.overridden, reported.warnings = list(report.overridden), list(report.warnings)
+        reported.vanished_companies = report.vanished_companies
+        await self.checkpoint.write(self.progress)
 
     async def conclude(self) -> None:
         """Record the run after the swap, and delete what it leaves behind, if no other run has taken over since."""
-        report, alias = self.job.report, self.lifecycle.alias
-        newest = self.progress.newest
+        report, newest = self.job.report, self.progress.reported.newest
         done = RunRecord("reindex", now_milliseconds(), newest, report.read, report.dead, report.dead_letters)
-        await record_last_run(self.context, alias, done)
+        await record_last_run(self.context, self.lifecycle.alias, done)
         with suppress(LockedError):  # what is there may be of the other run
             await self.lock.verify()
             await self.checkpoint.clear()
             await self.lifecycle.prune(await self.lifecycle.generations())
 
 
-_BATCH_RECORDS = 500
-
-
-async def reconcile(context: IndexerContext, resource: Resource, progress: BuildProgress, sender: BulkSender) -> None:
-    """Write into the candidate what the live generation has beyond the source, of the companies that it is for.
-
-    A record is carried over if it is newer than the source, or if its line in the source is unreadable, and becomes a
-    tombstone otherwise. One that the source has under another company gets a move tombstone. Records that changed since
-    the build began are left to the replay.
-    """
-    if progress.live is None:
-        return
-    kept = frozenset(progress.kept)
-    async for missing, moves in _missing_and_moved(context, progress.live, progress):
-        absent = [row for row in missing if not row.deleted and row.id not in kept]
-        vanished = [row for row in absent if version_microseconds(row.version) <= progress.taken_at]
-        # Of a copy of the live generation, only pruning deletes documents.
-        expired = [row for row in missing if is_expired_tombstone(context, row) and not progress.others]
-        progress.forgotten = max([progress.forgotten, *(row.sequence for row in expired)])
-        dropped = {row.id for row in [*vanished, *expired]}
-        newer = [row.id for row in missing if row.id not in dropped]
-        carried = await fetch_copies(context, resource, progress.live, newer)
-        move_writes = await rebuild_moves(context, moves, progress.live)
-        vanished_writes = [_vanished_write(row, progress.taken_at) for row in vanished]
-        await write_all(sender, [*carried, *move_writes, *vanished_writes])
-
-
-async def unreadable_records(context: IndexerContext, candidate: str, identifiers: set[str]) -> list[str]:
-    """Return those of some records that no valid line of the source has, once the candidate is loaded."""
-    return sorted(identifiers - (await look_up_rows(context, candidate, sorted(identifiers))).keys())
-
-
-async def count_kept(context: IndexerContext, progress: BuildProgress) -> int:
-    """Return how many live records stay because their lines are unreadable."""
-    rows = await look_up_rows(context, progress.candidate, progress.kept)
-    return sum(not row.deleted for row in rows.values())
-
-
-def _vanished_write(row: IndexRow, taken_at: int) -> BulkWrite:
-    """Return the tombstone of a record that the source lacks, written under a version just below those of its moment.
-
-    Of an undated record, the time of the source counts. All of them share one pending position and are stamped in the
-    order of their feed keys, whichever run wrote them.
-    """
-    deleted_at = taken_at if row.version == UNDATED else version_microseconds(row.version)
-    document = tombstone_document(row.id, row.company, deleted_at, TombstoneReason.VANISHED)
-    version = max(0, deleted_at * VERSIONS_PER_MICROSECOND - 1)
-    return BulkWrite(document.id, version, document.stamped_source(0, PENDING_VANISHED), document)
-
-
-async def _missing_and_moved(
-    context: IndexerContext, live: str, progress: BuildProgress
-) -> AsyncIterator[tuple[list[IndexRow], list[Move]]]:
-    """Yield the live rows that the candidate lacks, and those that it has under another company, in batches.
-
-    The live generation is read as it was when the build began.
-    """
-    unmatched: list[IndexRow] = []
-    async for row in _unmatched(context, live, progress):
-        unmatched.append(row)
-        if len(unmatched) >= _BATCH_RECORDS:
-            yield await _classify_unmatched(context, progress.candidate, unmatched)
-            unmatched = []
-    if unmatched:
-        yield await _classify_unmatched(context, progress.candidate, unmatched)
-
-
-async def _classify_unmatched(
-    context: IndexerContext, candidate: str, unmatched: list[IndexRow]
-) -> tuple[list[IndexRow], list[Move]]:
-    rows = await look_up_rows(context, candidate, [row.id for row in unmatched])
-    missing = [row for row in unmatched if row.id not in rows]
-    moves: list[Move] = [
-        (row, rows[row.id]) for row in unmatched if row.id in rows and rows[row.id].company != row.company
-    ]
-    return missing, moves
-
-
-async def _unmatched(context: IndexerContext, live: str, progress: BuildProgress) -> AsyncIterator[IndexRow]:
-    """Merge both generations in the order of their feed keys and yield the live rows without a counterpart."""
-    partners = _rows(context, progress.candidate)
-    partner = await anext(partners, None)
-    async for row in _rows_at_start(context, live, progress):
-        while partner is not None and partner.feed_key < row.feed_key:
-            partner = await anext(partners, None)
-        if partner is None or partner.feed_key != row.feed_key:
-            yield row
-
-
-async def _rows_at_start(context: IndexerContext, live: str, progress: BuildProgress) -> AsyncIterator[IndexRow]:
-    """Yield the rows of the live generation as it was when the build began, in the order of the feed keys.
-
-    A `_seq_no` counts within a shard, and the shards have their feed keys in order.
-    """
-    follows = read_seq_nos(progress.follows)
-    for number, shard in zip(follows, shard_numbers(follows), strict=True):
-        query = {"bool": {"filter": [{"range": {"_seq_no": {"lte": number}}}, progress.own.query]}}
-        async for page in scan_rows(context, live, query=query, shard=shard):
-            for row in page:
-                yield row
-
-
-async def _rows(context: IndexerContext, index: str) -> AsyncIterator[IndexRow]:
-    async for page in scan_rows(context, index):
-        for row in page:
-            yield row
-
-
-_MAX_NAMED = 10
-
-
-async def count_others(job: BuildJob, lifecycle: GenerationLifecycle, live: str | None) -> int:
-    """Return how many live records belong to companies that the build does not cover."""
-    coverage = job.companies.coverage
-    if live is None or coverage.companies is None:
-        return 0
-    await lifecycle.refresh(live)
-    return await lifecycle.count(live, coverage.others_query)
-
-
-def require_same_schema(job: BuildJob, lifecycle: GenerationLifecycle, present: Generations, others: int) -> None:
-    """Raise RefusedError if the live index has another schema, and records of other companies, which must be copied."""
-    if others and present.live and present.fingerprint(present.live) != lifecycle.fingerprint:
-        raise RefusedError(
-            f"{present.live} has a different schema than this program declares, and {others:,} records of companies "
-            f"that this run does not cover ({job.companies.coverage}): load all companies together, with "
-            "--all-companies. Nothing was swapped."
-        )
-
-
 @dataclass(frozen=True)
-class Graft:
-    """The exchange of a candidate that has some companies for a copy of the live generation with their changes."""
+class BuildStart:
+    """The start of a build over what is `present`; `mark` is what is published of it."""
 
-    candidate: Candidate
+    context: IndexerContext
+    job: BuildJob
+    lifecycle: GenerationLifecycle
+    present: Generations
+    mark: Mark | None
 
-    async def run(self, live: str) -> None:
-        """Make the copy, write what differs into it, and make it the candidate. A killed run makes another copy."""
-        candidate, progress, lifecycle = self.candidate, self.candidate.progress, self.candidate.lifecycle
-        built = progress.candidate
-        if progress.copy is not None:
-            await lifecycle.delete_candidate(progress.copy)
-        copy = lifecycle.next_name(await lifecycle.generations(), built)
-        progress.copy = copy
-        await candidate.checkpoint.write(progress)
-        await self._copy_live(live, copy)
-        # From now on this run writes into the copy only.
-        await builder_fence(candidate.context, lifecycle.alias, candidate.lock, copy)
-        sender = await candidate.sender(index=copy)
-        async for page in scan_rows(candidate.context, built):
-            await self._write_differences(copy, page, sender)
-        await lifecycle.finish(copy, merges=False)
-        progress.candidate, progress.copy, progress.phase = copy, built, BuildPhase.GRAFTED
-        candidate.job.report.generation = copy
-        await candidate.checkpoint.write(progress)
+    @property
+    def basis(self) -> BuildBasis:
+        """What a build is made of now."""
+        return self.job.basis(self.present.live, self.mark.life if self.mark else "", self.lifecycle.fingerprint)
 
-    async def _copy_live(self, live: str, copy: str) -> None:
-        """Copy the live generation while no update can write; the candidate has every update before."""
-        candidate, context, job = self.candidate, self.candidate.context, self.candidate.job
-        await candidate.catch_up(live)
-        async with open_write_session(context, job.resource, job.report_wait) as session:
-            if session.live != live:
-                raise RefusedError(f"{live} is no longer live: {candidate.index} was not swapped in.")
-            await candidate.catch_up(live)
-            await copy_live(context, job.resource, candidate.lifecycle, live, copy)
-        await candidate.lifecycle.refresh(candidate.index)
+    async def can_resume(self, earlier: BuildProgress) -> bool:
+        """Whether an earlier build can resume; if not, its remains are deleted."""
+        job, candidate = self.job, earlier.candidate
+        if candidate not in self.present.metas or candidate == self.present.live:
+            return False
+        is_final = earlier.refusal is not None and not (earlier.is_overridable and job.is_forced)
+        obstacle = "its refusal cannot be overridden" if is_final else earlier.basis.obstacle(self.basis)
+        if obstacle is None:
+            if await has_all_shards(self.context, candidate):
+                return True
+            job.report.warnings.append(f"{candidate} is built again from the beginning: a shard of it is on no node")
+        elif earlier.refusal and job.is_forced:
+            job.report.warnings.append(f"{candidate} was refused and is not taken but built again: {obstacle}")
+        for index in filter(None, [candidate, earlier.copy]):
+            await self.lifecycle.delete_candidate(index)
+        return False
 
-    async def _write_differences(self, copy: str, page: list[IndexRow], sender: BulkSender) -> None:
-        context, built, covered = self.candidate.context, self.candidate.index, self.candidate.job.companies.coverage
-        known = await look_up_rows(context, copy, [row.id for row in page])
-        changed = [row for row in page if _state(row) != _state(known.get(row.id))]
-        differing = [row for row in changed if not is_taken(known.get(row.id), covered)]
-        self._report_taken([row.id for row in changed if is_taken(known.get(row.id), covered)])
-        documents = await fetch_documents(context, built, [row.id for row in differing])
-        copies = [copy_write(self.candidate.job.resource, document, known.get(document.id)) for document in documents]
-        left = [(known[row.id], row) for row in differing if row.id in known]
-        moves: list[Move] = [(before, row) for before, row in left if not covered.includes(before.company)]
-        await write_all(sender, await rebuild_moves(context, moves, copy))
-        await write_over(sender, copies, known)
+    async def begin(self) -> tuple[BuildProgress, ShardRanges]:
+        """Create the next generation; raise RefusedError if it could not have the records of other companies."""
+        live, job, others, follows = self.present.live, self.job, 0, [-1]
+        if live is not None:
+            follows = await refresh_to_seq_nos(self.context.cluster, live)
+            others = await self._count_others(live)
+        ranges = await self._ranges(others)
+        index = await self.lifecycle.create(self.present, self.mark.generation if self.mark else None, ranges)
+        taken_at = min(job.source.taken_at(job.resource), now_microseconds())
+        letters = job.dead_letters.save()
+        return BuildProgress(index, self.basis, taken_at, letters, stored_seq_nos(follows), others), ranges
 
-    def _report_taken(self, taken: list[str]) -> None:
-        if taken:
-            names = ", ".join(taken[:_MAX_NAMED])
-            self.candidate.job.report.warnings.append(
-                f"{len(taken):,} records were meanwhile updated for companies that this run does not cover, and stay "
-                f"theirs: {names}"
+    async def _count_others(self, live: str) -> int:
+        """Return how many live records of companies that the build does not cover a copy of the index has to keep."""
+        coverage = self.job.companies.coverage
+        others = 0 if coverage.companies is None else await self.lifecycle.count(live, coverage.others_query)
+        if others and self.present.fingerprint(live) != self.lifecycle.fingerprint:
+            raise RefusedError(
+                f"{live} has a different schema than this program declares, and {others:,} records of companies that "
+                f"this run does not cover ({coverage}): load all companies together, with --all-companies. Nothing was "
+                "swapped."
             )
+        return others
 
-
-def _state(row: IndexRow | None) -> tuple[object, ...] | None:
-    """Return what a document is equal by. The version that Elasticsearch compares with may differ."""
-    if row is None:
-        return None
-    return row.feed_key, row.version, row.content, row.clock, row.sequence, row.deleted, row.reason
+    async def _ranges(self, others: int) -> ShardRanges:
+        """Return the ranges of the candidate: if a copy of the live index is to take its place, those that it has."""
+        job, settings = self.job, self.context.settings
+        if others and self.present.live:
+            return self.present.ranges(self.present.live)
+        if self.context.shards.shards(job.resource.alias) == 1:
+            return ONE_SHARD
+        return await asyncio.to_thread(choose_ranges, job.source, job.resource, job.companies, settings)
 
 
 async def swap_together(candidates: Sequence[Candidate]) -> None:
-    """Swap in all candidates, which have passed the gate, or none of them; then publish their marks.
+    """Swap in all candidates, which have passed the gates, or none of them; then publish their marks.
 
     Updates of a resource wait from when its write session opens until the swap. The largest changes are stamped first,
     so that the other resources wait for them without a lock. Raises RefusedError, LockedError or ClockError.
@@ -325,20 +296,16 @@ async def swap_together(candidates: Sequence[Candidate]) -> None:
                 await swap.stage(stack)
             swaps.append(swap)
         await candidates[0].lock.verify()
-        ready = [await swap.ready() for swap in swaps]
-        first, *others = [each.move for each in ready]
+        clock = ClockWatch(candidates[0].context)
+        if any(swap.session is None for swap in swaps):
+            await clock.check()
+        context = candidates[0].context
+        identities = await read_all_identities(
+            context, [context.connection.control_index, *(candidate.index for candidate in candidates)]
+        )
+        first, *others = await gather_or_cancel(*(swap.ready(clock, identities) for swap in swaps))
         await swaps[0].candidate.lifecycle.swap(first.index, first.live, first.fences, together=others)
-        for each in ready:
-            with suppress(LockedError):  # another run has published a later mark since the swap
-                await each.publish(each.mark)
-
-
-class ReadySwap(NamedTuple):
-    """The move of an alias, the mark to publish after it, and what publishes it."""
-
-    move: AliasMove
-    mark: Mark
-    publish: Callable[[Mark], Awaitable[None]]
+        await gather_or_cancel(*(swap.publish() for swap in swaps))
 
 
 @dataclass
@@ -369,7 +336,7 @@ class CandidateSwap:
     async def _stamp(self, session: WriteSession) -> None:
         """Stamp above the mark; stamps of an interrupted run are assigned again."""
         candidate, progress, context = self.candidate, self.candidate.progress, self.candidate.context
-        sender = await candidate.sender()
+        sender = candidate.sender()
         if progress.stamped_above is None:
             progress.stamped_above = session.stamps.sequence
             await candidate.checkpoint.write(progress)
@@ -384,21 +351,29 @@ class CandidateSwap:
         `succeeds` is the identity of the index that it replaces, which stays in the mark until the next publication.
         """
         index, report, lifecycle = self.candidate.index, self.candidate.job.report, self.candidate.lifecycle
-        built_to = stored_seq_nos(await refresh_to_seq_nos(self.candidate.context, index))
-        await lifecycle.update_meta(index, built_to=built_to, succeeds=succeeds)
-        report.documents = await lifecycle.count(index, LIVE_QUERY)
-        report.tombstones = await lifecycle.count(index, DELETED_QUERY)
+        built_to = stored_seq_nos(await refresh_to_seq_nos(self.candidate.context.cluster, index))
+        noting = lifecycle.update_meta(index, built_to=built_to, succeeds=succeeds)
+        _, (report.documents, report.tombstones) = await asyncio.gather(noting, lifecycle.count_live(index))
 
-    async def ready(self) -> ReadySwap:
-        """Check the clocks, and return what remains to be done for the swap."""
+    async def publish(self) -> None:
+        """Publish the mark after the swap."""
+        with suppress(LockedError):  # another run has published a later mark since the swap
+            await self._publish()
+
+    async def ready(self, clock: ClockWatch, identities: Mapping[str, str]) -> AliasMove:
+        """Return the move of the alias, and keep the mark to publish; raise ClockError. Sessions have their own clocks.
+
+        `identities` are those of the control index and of the candidates.
+        """
         context, index, alias = self.candidate.context, self.candidate.index, self.candidate.lifecycle.alias
         fences, session = {self.candidate.fence: index}, self.session
         if session is None:
-            clock, marks = ClockWatch(context), MarkStore(context, alias)
-            await clock.check()
-            mark = await first_generation_mark(marks, context, index, clock)
-            return ReadySwap(AliasMove(alias, index, None, fences), mark, marks.publish)
-        identity = await read_identity(context, index)
+            marks = MarkStore(context, alias)
+            control = identities.get(context.connection.control_index, "")
+            stored = StoredIdentities(control, identities.get(index, ""), clock.latest_mark())
+            mark = await first_generation_mark(marks, context, index, stored, clock)
+            self._publish = partial(marks.publish, mark)
+            return AliasMove(alias, index, None, fences)
         await session.clock.check_if_set()
-        move = AliasMove(alias, index, session.live, {session.fence: session.live, **fences})
-        return ReadySwap(move, session.stamps.next_mark(index, identity), session.publish_mark)
+        self._publish = partial(session.publish_mark, session.stamps.next_mark(index, identities.get(index, "")))
+        return AliasMove(alias, index, session.live, {session.fence: session.live, **fences})

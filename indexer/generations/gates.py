@@ -1,168 +1,99 @@
-"""The gates before a swap: the candidate must match the source, and resemble the generation that it replaces.
+"""The gates before a swap: a candidate must resemble the generation that it replaces.
 
-They look at the documents, at identities: which live records a candidate would remove, from which companies; and at
-references: records that would name others which are not there any more. The references are those that the search fields
-declare (`refers_to`). Records that name nothing known are common: the agent of a listing may belong to another
-brokerage. So only what is added to those that are live counts.
+A gate returns a refusal of a candidate, or nothing; `indexer.rebuild` names them all. They look at the documents, at
+identities: which live records a candidate would remove, from which companies; and at references: records that would
+name others which are not there any more. The references are those that the search fields declare (`refers_to`). Records
+that name nothing known are common: the agent of a listing may belong to another brokerage. So only what is added to
+those that are live counts.
 """
 
-import heapq
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from indexer.changes.stamps import PENDING, PENDING_VANISHED
-from indexer.documents.builder import PendingDocument
-from indexer.documents.companies import ALL_COMPANIES, Coverage
-from indexer.errors import RefusedError
+from indexer.documents.companies import Coverage
+from indexer.errors import ObjectionError, RefusedError
 from indexer.generations.candidate import Candidate
-from indexer.generations.checkpoint import BuildJob, BuildProgress
-from indexer.generations.lifecycle import DELETED_QUERY, LIVE_QUERY, GenerationLifecycle, future_query
-from indexer.reporting.report import listed, tolerated_count
-from indexer.scan import IndexRow, count_completely, fetch_documents, look_up_rows, scan_rows, search_completely
+from indexer.generations.lifecycle import DELETED_QUERY, LIVE_QUERY, future_query, live_generations
+from indexer.reporting.report import DeadLetters, listed, tolerated_count
+from indexer.scan import IndexRow, look_up_rows, scan_rows
 from indexer.settings import IndexerContext, IndexerSettings
 from mappings import COMPANY, RESOURCES, Reference, Resource, declared_references
 from mappings.stored_document import TombstoneReason, is_move, split_document_id
 
-_SAMPLE_SIZE = 100
-# Spreads the choice over the records without favouring any: an odd constant near 2**64 divided by the golden ratio.
-_RANK_MULTIPLIER = 0x9E3779B97F4A7C15
+GateOfAll: TypeAlias = Callable[[Sequence[Candidate]], AsyncIterator[tuple[Candidate, RefusedError]]]
 
 
-class SampledDocument(NamedTuple):
-    """The version and the record of a document that was written; those of the highest ranks are kept."""
+async def losses_in_unreadable_lines(candidate: Candidate) -> RefusedError | None:
+    """Object if records vanish while lines are unreadable that may be theirs."""
+    vanished, unreadable = candidate.job.report.vanished, _unreadable_lines(candidate.job.dead_letters)
+    if not vanished or not unreadable:
+        return None
+    query = {"range": {"sequence": {"gte": PENDING_VANISHED}}}
+    async with aclosing(scan_rows(candidate.context, candidate.index, query=query)) as pages:
+        names = [row.id for row in await anext(pages, [])]
+    return ObjectionError(
+        f"{candidate.index} would lose {listed(names, vanished)}, which may be in lines that cannot be read: "
+        f"{unreadable}. Correct these lines"
+    )
 
-    rank: int
-    id: str
-    version: int
-    record: bytes
+
+def _unreadable_lines(letters: DeadLetters) -> str:
+    """Return the lines without a readable identifier, or without a resource, as a text; empty for none."""
+    named, stray = [f"line {number}" for number in sorted(letters.unidentified)], letters.stray
+    parts = [f"{listed(named, len(named))}, see {letters.existing_path}"] if named else []
+    parts += [f"{stray} line{'s'[: stray - 1]} without a resource"] if stray else []
+    return " and ".join(parts)
 
 
-@dataclass
-class DocumentSample:
-    """A sample of the written documents, the same for every read of a source, to compare with what is stored."""
+async def too_many_dead_letters(candidate: Candidate) -> RefusedError | None:
+    """Object if a larger share of the lines is bad than is tolerated."""
+    return candidate.job.excess_dead_letters(at_end=True)
 
-    _chosen: list[SampledDocument] = field(default_factory=list)
-    _known: set[SampledDocument] = field(default_factory=set)
 
-    def offer(self, document: PendingDocument) -> None:
-        """Keep a document if it is among the chosen."""
-        if document.record is None:
-            return
-        rank = -((document.content * _RANK_MULTIPLIER) % 2**64)
-        if len(self._chosen) < _SAMPLE_SIZE or rank > self._chosen[0].rank:
-            self.merge([SampledDocument(rank, document.id, document.version, document.record)])
+async def too_many_changes(candidate: Candidate) -> RefusedError | None:
+    """Object if more records are removed, or added, than is tolerated."""
+    job, settings, live = candidate.job, candidate.context.settings, candidate.progress.live
+    if live is None:
+        return None
+    await _name_future_records(candidate)
+    coverage, count = job.companies.coverage, candidate.lifecycle.count
+    own = {"bool": {"filter": [LIVE_QUERY, coverage.query]}}
+    before, after = await count(live, own), await count(candidate.index, own)
+    if not before and coverage.companies is not None:
+        return None
+    removals = await find_removals(candidate.context, candidate.index, live)
+    job.report.vanished_companies = vanished_companies(removals)
+    removal = removal_objection(job.resource, removals, before, settings.shrink_limit)
+    objection = count_objection(settings, before, after) or removal
+    return ObjectionError(f"{candidate.index} {objection}") if objection else None
 
-    def merge(self, documents: Iterable[SampledDocument]) -> None:
-        """Keep those of the documents that are among the chosen."""
-        for document in documents:
-            heapq.heappush(self._chosen, document)
-            if len(self._chosen) > _SAMPLE_SIZE:
-                heapq.heappop(self._chosen)
 
-    def added(self) -> list[SampledDocument]:
-        """Return the chosen documents that were not chosen at the last call."""
-        known, self._known = self._known, set(self._chosen)
-        return [document for document in self._chosen if document not in known]
-
-    async def find_differences(self, context: IndexerContext, index: str, tied: Collection[str] = ()) -> list[str]:
-        """Return the identifiers whose stored record differs from what was sent, unless its version is newer.
-
-        Of the `tied` records, another content with the same version may be stored.
-        """
-        chosen = [document.id for document in self._chosen]
-        stored = {document.id: document for document in await fetch_documents(context, index, chosen)}
-        return sorted(
-            identifier
-            for _, identifier, version, record in self._chosen
-            if (document := stored.get(identifier)) is None
-            or document.version < version
-            or (document.version == version and record not in document.source and identifier not in tied)
+async def _name_future_records(candidate: Candidate) -> None:
+    """Report records that stay live although they are dated in the future: the source had no readable state."""
+    context, index = candidate.context, candidate.index
+    body = {"query": future_query(context.settings.future_seconds), "size": 10, "source": False}
+    hits = (await context.cluster.search_completely(index, **body, track_total_hits=True))["hits"]
+    if count := hits["total"]["value"]:
+        examples = ", ".join(hit["_id"] for hit in hits["hits"])
+        candidate.job.report.warnings.append(
+            f"{index} keeps {count} records dated in the future ({examples}): correct updated_at at the source "
+            "and send them again; any state with a right time replaces them"
         )
 
 
-@dataclass(frozen=True)
-class SwapGate:
-    """The checks between a candidate and its swap. An objection is raised, or recorded if force overrides it."""
-
-    context: IndexerContext
-    job: BuildJob
-    lifecycle: GenerationLifecycle
-    sample: DocumentSample
-
-    async def check_loaded(self, candidate: str, accepted: int, tied: Collection[str]) -> None:
-        """Check after loading that every accepted record is there, and every sampled one byte for byte.
-
-        Of the `tied` records, the source has several contents with the same version.
-        """
-        count = await self.lifecycle.count(candidate)
-        if count != accepted:
-            raise RefusedError(f"{candidate} has {count} documents, but {accepted} were accepted: run it again.")
-        if differences := await self.sample.find_differences(self.context, candidate, tied):
-            raise RefusedError(f"{candidate} differs from what was read: {', '.join(differences[:10])}. Run it again.")
-
-    async def check_vanished(self, progress: BuildProgress) -> None:
-        """Check that no record vanishes while lines are unreadable that may be its own."""
-        vanished, unreadable = self.job.report.vanished, self._unreadable_lines(progress)
-        if not vanished or not unreadable:
-            return
-        pages = scan_rows(self.context, progress.candidate, query={"range": {"sequence": {"gte": PENDING_VANISHED}}})
-        async with aclosing(pages):
-            names = [row.id for row in await anext(pages, [])]
-        self.job.refuse_unless_forced(
-            f"{progress.candidate} would lose {listed(names, vanished)}, which may be in lines that cannot be read: "
-            f"{unreadable}. Correct these lines"
-        )
-
-    def _unreadable_lines(self, progress: BuildProgress) -> str:
-        """Return the lines without a readable identifier, or without a resource, as a text; empty for none."""
-        letters = self.job.dead_letters
-        named = [f"line {number}" for number in sorted(letters.unidentified)]
-        parts = [f"{listed(named, len(named))}, see {letters.existing_path}"] if named else []
-        parts += [f"{progress.stray} line{'s'[: progress.stray - 1]} without a resource"] if progress.stray else []
-        return " and ".join(parts)
-
-    async def check_bounds(self, candidate: str, live: str | None) -> None:
-        """Check after reconciliation that dead letters, removed and added records are within their limits."""
-        self.job.check_dead_letters()
-        await self._name_future_records(candidate)
-        if live is None:
-            return
-        own = {"bool": {"filter": [LIVE_QUERY, self.job.companies.coverage.query]}}
-        before, after = await self.lifecycle.count(live, own), await self.lifecycle.count(candidate, own)
-        if not before and self.job.covered is not None:
-            return
-        removals = await find_removals(self.context, candidate, live)
-        self.job.report.vanished_companies = vanished_companies(removals)
-        settings = self.context.settings
-        removal = removal_objection(self.job.resource, removals, before, settings.shrink_limit)
-        for objection in count_objections(settings, before, after) or filter(None, [removal]):
-            self.job.refuse_unless_forced(f"{candidate} {objection}")
-
-    async def _name_future_records(self, candidate: str) -> None:
-        """Report records that stay live although they are dated in the future: the source had no readable state."""
-        settings, client = self.context.settings, self.context.client
-        body = {"query": future_query(settings.future_seconds), "size": 10, "source": False, "track_total_hits": True}
-        hits = (await search_completely(client, candidate, settings.retry_seconds, **body))["hits"]
-        if count := hits["total"]["value"]:
-            examples = ", ".join(hit["_id"] for hit in hits["hits"])
-            self.job.report.warnings.append(
-                f"{candidate} keeps {count} records dated in the future ({examples}): correct updated_at at the source "
-                "and send them again; any state with a right time replaces them"
-            )
-
-
-def count_objections(settings: IndexerSettings, before: int, after: int) -> list[str]:
-    """Return the objections to the number of live records, which was `before`."""
+def count_objection(settings: IndexerSettings, before: int, after: int) -> str | None:
+    """Return the objection to the number of live records, which was `before`, None if there is none."""
     if before and not after:
-        return [f"has no records, the live generation has {before:,}: the source may be incomplete"]
+        return f"has no records, the live generation has {before:,}: the source may be incomplete"
     if after - before > tolerated_count(settings.growth_limit, before):
-        return [
+        return (
             f"has {after:,} records, the live generation has {before:,}: it gains more than BROKERAGE_GROWTH_LIMIT "
             f"({settings.growth_limit:g}) allows"
-        ]
-    return []
+        )
+    return None
 
 
 _MAX_SHOWN = 3
@@ -242,8 +173,7 @@ async def _count_live(context: IndexerContext, live: str, removals: list[Company
         batch = removals[start : start + _COMPANIES_PER_SEARCH]
         filters = {each.company: {"term": {"company": each.company}} for each in batch}
         aggregation = {"companies": {"filters": {"filters": filters}}}
-        seconds = context.settings.retry_seconds
-        response = await search_completely(context.client, live, seconds, size=0, query=LIVE_QUERY, aggs=aggregation)
+        response = await context.cluster.search_completely(live, size=0, query=LIVE_QUERY, aggs=aggregation)
         buckets = response["aggregations"]["companies"]["buckets"]
         for each in batch:
             each.live = buckets[each.company]["doc_count"]
@@ -289,16 +219,16 @@ class DanglingCount(NamedTuple):
         return self.dangling / self.total if self.total else 1.0
 
 
-async def check_references(context: IndexerContext, candidates: Sequence[Candidate]) -> None:
-    """Refuse candidates after whose swap more references would dangle than today.
-
-    Call it once all candidates are refreshed. Refusals are reported and recorded.
-    """
-    before = {resource: await GenerationLifecycle(context, resource).live() for resource in RESOURCES}
+async def dangling_references(candidates: Sequence[Candidate]) -> AsyncIterator[tuple[Candidate, RefusedError]]:
+    """Yield the objections to candidates after whose swap more references would dangle than today."""
+    context, coverage = candidates[0].context, candidates[0].job.companies.coverage
+    live = await live_generations(context)
+    if not live:
+        return
     for candidate in candidates:
         await candidate.lifecycle.refresh(candidate.index)
     built = {candidate.job.resource: candidate for candidate in candidates}
-    coverage = candidates[0].job.companies.coverage if candidates else ALL_COMPANIES
+    before: Indices = {resource: live.get(resource) for resource in RESOURCES}
     after = before | {resource: candidate.index for resource, candidate in built.items()}
     for target in RESOURCES:
         references = [each for each in declared_references() if each.target is target]
@@ -310,9 +240,7 @@ async def check_references(context: IndexerContext, candidates: Sequence[Candida
         for reference in concerned:
             candidate = built.get(reference.resource) or built[target]
             if objection := await view.objection(reference, before[reference.resource], after[reference.resource]):
-                with suppress(RefusedError):
-                    async with candidate.recorded_refusal():
-                        candidate.job.refuse_unless_forced(f"{candidate.index}: {objection}")
+                yield candidate, ObjectionError(f"{candidate.index}: {objection}")
 
 
 async def _identifiers(context: IndexerContext, index: str | None, coverage: Coverage) -> set[str]:
@@ -363,7 +291,7 @@ class _TargetView:
     async def _count(self, reference: Reference, index: str, identifiers: set[str]) -> DanglingCount:
         dangling = await self._search(reference, index, self._unresolved(reference, identifiers))
         has_reference = {"bool": {"filter": self._with_reference(reference)}}
-        total = await count_completely(self.context.client, index, self.context.settings.retry_seconds, has_reference)
+        total = await self.context.cluster.count_completely(index, has_reference)
         return DanglingCount(dangling["hits"]["total"]["value"], total)
 
     async def _lost(self, reference: Reference, index: str) -> tuple[list[Any], int]:
@@ -391,8 +319,7 @@ class _TargetView:
 
     async def _search(self, reference: Reference, index: str, query: Query) -> Any:
         body = {"query": query, "size": _MAX_EXAMPLES, "source_includes": [reference.field.name]}
-        seconds = self.context.settings.retry_seconds
-        return await search_completely(self.context.client, index, seconds, **body, track_total_hits=True)
+        return await self.context.cluster.search_completely(index, **body, track_total_hits=True)
 
 
 def _batches(identifiers: set[str]) -> Iterator[list[str]]:

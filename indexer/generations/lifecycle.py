@@ -16,15 +16,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from elasticsearch import AsyncElasticsearch, NotFoundError
+from elasticsearch import NotFoundError
 
+from cluster.client import Cluster
 from cluster.index_state import WEAR_FILTER, WEAR_METRICS, IndexWear, read_wear
-from indexer.backoff import retry
 from indexer.clock import first_future_version
 from indexer.errors import ElasticsearchError, LockedError, RefusedError
-from indexer.scan import count_completely
 from indexer.settings import IndexerContext, replica_settings
-from mappings import Resource
+from mappings import RESOURCES, Resource
 from mappings.indices import (
     BLOCK_NOTE,
     BLOCK_SETTING,
@@ -36,8 +35,6 @@ from mappings.indices import (
 )
 from mappings.shards import LEFT_QUERY, META_KEY, ONE_SHARD, ShardRanges, read_ranges
 
-# Merging a large index is one request that may take hours.
-_MAINTENANCE_TIMEOUT_SECONDS = 24 * 3600
 LIVE_QUERY: dict[str, Any] = {"bool": {"filter": {"term": {"deleted": False}}, "must_not": LEFT_QUERY}}
 DELETED_QUERY = {"term": {"deleted": True}}
 _NO_FENCES: Mapping[str, str] = {}
@@ -111,6 +108,7 @@ class GenerationLifecycle:
 
     def __init__(self, context: IndexerContext, resource: Resource) -> None:
         self._client = context.client
+        self._cluster = context.cluster
         self._settings = context.settings
         self._resource = resource
         self.alias = context.connection.alias(resource)
@@ -118,7 +116,7 @@ class GenerationLifecycle:
 
     async def generations(self) -> Generations:
         """Return the existing generations; raise RefusedError if the alias is not one of ours."""
-        mappings = await self._client.indices.get_mapping(index=f"{self.alias}-v*")
+        mappings = await self._cluster.indices.get_mapping(index=f"{self.alias}-v*")
         metas = {index: body["mappings"].get("_meta", {}) for index, body in mappings.items()}
         ours = {parsed: index for index in metas if (parsed := parse_generation(index)) and parsed.alias == self.alias}
         names = [ours[parsed] for parsed in sorted(ours)]
@@ -131,13 +129,13 @@ class GenerationLifecycle:
     async def live(self) -> str | None:
         """Return the index behind the alias; raise RefusedError if it is an index itself or has several targets."""
         try:
-            targets = list(await self._client.indices.get_alias(name=self.alias))
+            targets = sorted(await self._cluster.indices.get_alias(index=self.alias))
         except NotFoundError:
-            if await self._client.indices.exists(index=self.alias):
-                raise RefusedError(f"{self.alias} is an index, not an alias: rename or delete that index.") from None
             return None
+        if targets == [self.alias]:
+            raise RefusedError(f"{self.alias} is an index, not an alias: rename or delete that index.")
         if len(targets) > 1:
-            raise RefusedError(f"The alias {self.alias} points to {', '.join(sorted(targets))}: leave it one index.")
+            raise RefusedError(f"The alias {self.alias} points to {', '.join(targets)}: leave it one index.")
         return str(targets[0])
 
     async def create(self, present: Generations, published: str | None = None, ranges: ShardRanges = ONE_SHARD) -> str:
@@ -154,7 +152,7 @@ class GenerationLifecycle:
 
     async def ranges(self, index: str) -> ShardRanges:
         """Return the ranges of the shards of an index."""
-        present = await self._client.indices.get_mapping(index=index)
+        present = await self._cluster.indices.get_mapping(index=index)
         return read_ranges(present[index]["mappings"].get("_meta", {}))
 
     def next_name(self, present: Generations, published: str | None = None) -> str:
@@ -165,24 +163,23 @@ class GenerationLifecycle:
 
     async def refresh(self, index: str) -> None:
         """Make all writes visible."""
-        await refresh_all_copies(self._client, index, self._settings.retry_seconds)
+        await refresh_completely(self._cluster, index)
 
     async def finish(self, index: str, *, merges: bool = True) -> None:
         """Merge a loaded generation and apply its live settings, with a replica if there is a second node."""
         if merges and self._settings.merge:
             await self._merge(index)
         live = {"index.refresh_interval": self._settings.refresh_interval, **replica_settings(self._settings.replicas)}
-        await retry(lambda: self._client.indices.put_settings(index=index, settings=live), self._settings.retry_seconds)
+        await self._cluster.indices.put_settings(index=index, settings=live)
         await self.refresh(index)
         await self._await_health(index)
 
     async def _merge(self, index: str) -> None:
-        merge = self._client.options(request_timeout=_MAINTENANCE_TIMEOUT_SECONDS).indices.forcemerge
-        await retry(lambda: merge(index=index, max_num_segments=1), self._settings.retry_seconds)
+        await self._cluster.patient.indices.forcemerge(index=index, max_num_segments=1)
 
     async def _await_health(self, index: str) -> None:
         """Wait for green; accept yellow, refuse red."""
-        patient = self._client.options(request_timeout=_MAINTENANCE_TIMEOUT_SECONDS, ignore_status=408)
+        patient = self._client.options(request_timeout=24 * 3600, ignore_status=408)
         wait = f"{self._settings.green_seconds}s"
         health = await patient.cluster.health(index=index, wait_for_status="green", timeout=wait)
         if health["status"] == "red":
@@ -191,18 +188,26 @@ class GenerationLifecycle:
     async def count(self, index: str, query: dict[str, Any] | None = None) -> int:
         """Return the number of documents, optionally of those that match a query."""
         current = {"bool": {"filter": [] if query is None else query, "must_not": LEFT_QUERY}}
-        return await count_completely(self._client, index, self._settings.retry_seconds, current)
+        return await self._cluster.count_completely(index, current)
+
+    async def count_live(self, index: str) -> tuple[int, int]:
+        """Return the numbers of live records and of tombstones."""
+        current = {"bool": {"must_not": LEFT_QUERY}}
+        exact = {"size": 0, "track_total_hits": True, "aggs": {"deleted": {"filter": DELETED_QUERY}}}
+        found = await self._cluster.search_completely(index, query=current, **exact)
+        tombstones = int(found["aggregations"]["deleted"]["doc_count"])
+        return int(found["hits"]["total"]["value"]) - tombstones, tombstones
 
     async def size(self, index: str) -> int:
         """Return the bytes on disk, replicas included, 0 if its shards are on no node."""
-        response = await self._client.indices.stats(index=index, metric="store")
+        response = await self._cluster.indices.stats(index=index, metric="store")
         return int(response["_all"]["total"].get("store", {}).get("size_in_bytes", 0))
 
     async def update_meta(self, index: str, **facts: Any) -> None:
         """Merge entries into the mapping's `_meta`."""
-        present = await self._client.indices.get_mapping(index=index)
+        present = await self._cluster.indices.get_mapping(index=index)
         meta = present[index]["mappings"].get("_meta", {}) | facts
-        await retry(lambda: self._client.indices.put_mapping(index=index, meta=meta), self._settings.retry_seconds)
+        await self._cluster.indices.put_mapping(index=index, meta=meta)
 
     async def swap(
         self,
@@ -218,17 +223,14 @@ class GenerationLifecycle:
         index no longer has its alias or a fence no longer exists.
         """
         moves = [AliasMove(self.alias, index, live, fences), *together]
-        await retry(lambda: self._swap_once(moves), self._settings.retry_seconds)
-
-    async def _swap_once(self, moves: Sequence[AliasMove]) -> None:
-        named = [index for move in moves for index in (move.index, move.live) if index]
-        mappings = await self._client.indices.get_mapping(index=named)
+        named = [each for move in moves for each in (move.index, move.live) if each]
+        mappings = await self._cluster.indices.get_mapping(index=named)
         routed = {index for index, body in mappings.items() if META_KEY in body["mappings"].get("_meta", {})}
         actions = [action for move in moves for action in (*move.actions, *move.served_actions(routed))]
         try:
-            await self._client.indices.update_aliases(actions=actions)
+            await self._cluster.indices.update_aliases(actions=actions)
         except NotFoundError:
-            if await self.live() != moves[0].index:  # otherwise only the response was lost
+            if await self.live() != index:  # otherwise only the response was lost
                 indices = ", ".join(move.index for move in moves)
                 raise LockedError(f"An alias was changed by another run: {indices} not swapped in.") from None
 
@@ -252,6 +254,16 @@ class GenerationLifecycle:
     async def prune(self, present: Generations) -> list[str]:
         """Delete the prunable generations, but for one that went live since, and return their names."""
         return [name for name in self.prunable(present) if await self.delete_candidate(name)]
+
+
+async def live_generations(context: IndexerContext) -> dict[Resource, str]:
+    """Return the live index of each resource that has one; not of those whose alias is not one of ours."""
+    aliases = {context.connection.alias(resource): resource for resource in RESOURCES}
+    found = await context.cluster.indices.get_alias(index=[*aliases], ignore_unavailable=True)
+    targets = [(alias, index) for index, body in found.items() for alias in body["aliases"]]
+    live = {alias: index for alias, index in targets if alias in aliases}
+    several = {alias for alias, index in targets if live.get(alias, index) != index}
+    return {aliases[alias]: index for alias, index in live.items() if alias not in several}
 
 
 # Until its replica is due, a copy has none: it would be copied once more.
@@ -306,61 +318,61 @@ async def lift_left_block(
 
 
 async def _lift_block(context: IndexerContext, lifecycle: GenerationLifecycle, live: str) -> None:
-    put = context.client.indices.put_settings
-    await retry(lambda: put(index=live, settings={BLOCK_SETTING: None}), context.settings.retry_seconds)
+    await context.cluster.indices.put_settings(index=live, settings={BLOCK_SETTING: None})
     await lifecycle.update_meta(live, **{BLOCK_NOTE: None})
 
 
-# The first refresh of a large index is one request that may take hours.
-_REFRESH_SECONDS = 24 * 3600
 _POLL_SECONDS = 0.5
 _MOMENT = "1s"
 _STARTING = "INITIALIZING"
 _NOTHING = -1
 
 
-async def refresh_all_copies(client: AsyncElasticsearch, index: str, seconds: float) -> None:
+async def refresh_completely(cluster: Cluster, index: str) -> None:
     """Make all writes visible in each assigned copy of each shard.
 
-    Raises ElasticsearchError if a copy that is in use cannot be refreshed for `seconds`.
+    Raises ElasticsearchError if a copy that is in use cannot be refreshed for `retry_seconds`.
     """
-    patient = client.options(request_timeout=_REFRESH_SECONDS)
 
     async def is_refreshed() -> bool:
-        response = await retry(lambda: patient.indices.refresh(index=index), seconds)
-        return await _reached_all(client, response["_shards"], index)
+        shards = (await cluster.patient.indices.refresh(index=index))["_shards"]
+        if shards["successful"] == shards["total"]:
+            return True
+        # Copies that were not reached may be on no node: such a copy starts with all writes visible.
+        health = await _health(cluster, index)
+        return bool(health["status"] != "red" and shards["successful"] >= int(health["active_shards"]))
 
-    failure = f"{index} could not be refreshed in every copy of its shards for {seconds:g} s."
-    await _until(is_refreshed, seconds, failure)
-
-
-async def _reached_all(client: AsyncElasticsearch, shards: Mapping[str, int], index: str) -> bool:
-    """Whether the copies that a refresh has not reached are on no node: such a copy starts with all writes visible."""
-    if shards["successful"] == shards["total"]:
-        return True
-    health = await _health(client, index)
-    return health["status"] != "red" and shards["successful"] >= int(health["active_shards"])
+    seconds = cluster.retry_seconds
+    await _until(
+        is_refreshed, seconds, f"{index} could not be refreshed in every copy of its shards for {seconds:g} s."
+    )
 
 
-async def refresh_to_seq_nos(context: IndexerContext, index: str) -> list[int]:
+async def refresh_to_seq_nos(cluster: Cluster, index: str) -> list[int]:
     """Refresh an index and return for each shard a `_seq_no` up to which all writes are visible, -1 without any.
 
     Raises ElasticsearchError if a shard is on no node, or its copies cannot be refreshed, for `retry_seconds`.
     """
-    client, seconds, found = context.client, context.settings.retry_seconds, dict[int, int]()
+    found = dict[int, int]()
 
     async def are_found() -> bool:
-        response = await retry(lambda: client.indices.stats(index=index, metric="docs", level="shards"), seconds)
+        response = await cluster.indices.stats(index=index, metric="docs", level="shards")
         found.update(_checkpoints(response))
         shards = response["_shards"]
         if shards["successful"] == shards["total"]:
             return True
-        health = await _health(client, index)
+        health = await _health(cluster, index)
         return health["status"] != "red" and len(found) == int(health["active_primary_shards"])
 
-    await _until(are_found, seconds, f"{index} is red: a shard of it is on none of the nodes.")
-    await refresh_all_copies(client, index, seconds)
+    await _until(are_found, cluster.retry_seconds, f"{index} is red: a shard of it is on none of the nodes.")
+    await refresh_completely(cluster, index)
     return [found[number] for number in range(len(found))]
+
+
+async def _health(cluster: Cluster, index: str) -> Mapping[str, Any]:
+    patient = cluster.options(ignore_status=408)
+    health: Mapping[str, Any] = (await patient.cluster.health(index=index, timeout=_MOMENT)).body
+    return health
 
 
 def _checkpoints(response: Any) -> dict[int, int]:
@@ -376,12 +388,6 @@ def _checkpoints(response: Any) -> dict[int, int]:
         for copy in copies
         if copy["routing"]["primary"] and copy["routing"]["state"] != _STARTING
     }
-
-
-async def _health(client: AsyncElasticsearch, index: str) -> Mapping[str, Any]:
-    patient = client.options(ignore_status=408)
-    health: Mapping[str, Any] = (await patient.cluster.health(index=index, timeout=_MOMENT)).body
-    return health
 
 
 async def _until(condition: Callable[[], Awaitable[bool]], seconds: float, failure: str) -> None:
@@ -437,9 +443,6 @@ async def shard_copies(
     context: IndexerContext, index: str, metrics: str, fields: str
 ) -> dict[str, list[dict[str, Any]]]:
     """Return statistics of the copies of each shard, by its number; `fields` are the paths to return."""
-    read = context.client.indices.stats
-    stats = await retry(
-        lambda: read(index=index, metric=metrics, level="shards", filter_path=fields), context.settings.retry_seconds
-    )
+    stats = await context.cluster.indices.stats(index=index, metric=metrics, level="shards", filter_path=fields)
     shards: dict[str, list[dict[str, Any]]] = stats.get("indices", {}).get(index, {}).get("shards", {})
     return shards

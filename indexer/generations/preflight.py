@@ -1,5 +1,6 @@
 """Preflight checks before a build: supported node versions, and enough disk space."""
 
+import asyncio
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -23,10 +24,10 @@ async def preflight(client: AsyncElasticsearch, *, needed_bytes: int, force: boo
 
     With `force` nothing is raised: the sentences say what was overridden.
     """
-    info = await client.nodes.info(filter_path="nodes.*.name,nodes.*.version")
-    stats = await client.nodes.stats(metric="fs", filter_path="nodes.*.roles,nodes.*.fs.total")
-    settings = await client.cluster.get_settings(
-        include_defaults=True, flat_settings=True, filter_path="*.cluster*routing*disk*"
+    info, stats, settings = await asyncio.gather(
+        client.nodes.info(filter_path="nodes.*.name,nodes.*.version"),
+        client.nodes.stats(metric="fs", filter_path="nodes.*.roles,nodes.*.fs.total"),
+        client.cluster.get_settings(include_defaults=True, flat_settings=True, filter_path="*.cluster*routing*disk*"),
     )
     problems = [
         *unsupported_versions(info["nodes"].values()),

@@ -1,6 +1,9 @@
 """Identifiers that a source contains more than once: versions of one record, or a fault where the companies differ.
 
-Only sources with duplicates need this second pass: bulk responses report identifiers that existed before.
+Only sources with duplicates need this second pass: bulk responses report identifiers that existed before. If a source
+names a record with several companies, a loaded candidate has it in several shards. Within a shard, Elasticsearch
+reports a record that is written twice; between shards nothing does, so the identifiers are compared bucket by bucket
+(`mappings.stored_document`).
 """
 
 import asyncio
@@ -10,15 +13,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from indexer.bulk import BulkSender, delete_documents
 from indexer.changes.stamps import at_live_time
 from indexer.documents.builder import PendingDocument, rejected_document
 from indexer.documents.envelope import identifier_decoder
 from indexer.documents.line_parser import LineParser, ParsedChunk
-from indexer.generations.checkpoint import BuildJob
+from indexer.generations.candidate import BuildJob
+from indexer.generations.lifecycle import GenerationLifecycle
 from indexer.reporting.report import listed
-from indexer.scan import IndexRow, look_up_rows
+from indexer.scan import IndexRow, look_up_rows, scan_rows
 from indexer.settings import IndexerContext
 from indexer.source.lines import SourceLine
+from mappings.stored_document import BUCKETS
 
 _MAX_LINES_SHOWN = 4
 _MAX_IDENTIFIERS_SHOWN = 3
@@ -89,8 +95,6 @@ async def resolve_duplicates(context: IndexerContext, index: str, job: BuildJob,
     The index must be refreshed. It holds the newest of each, since every write carries its version; of two contents
     with the same version, it holds the one that arrived first, and `winners` must be written over it.
     """
-    if not repeated:
-        return DuplicateCounts()
     # Times were checked by the first pass; a clock that was set back since must not reject what is indexed.
     settings = replace(context.settings, future_seconds=math.inf)
     held = await look_up_rows(replace(context, settings=settings), index, sorted(repeated))
@@ -132,3 +136,42 @@ def _suspects(job: BuildJob, held: Mapping[str, IndexRow]) -> Iterator[SourceLin
         for line in reading.accepted_lines:
             if line.position not in job.dead_letters.line_numbers and decode(line.data) in held:
                 yield line
+
+
+_ROWS_AT_ONCE = 5_000
+
+
+async def remove_shard_duplicates(
+    context: IndexerContext, lifecycle: GenerationLifecycle, index: str, sender: BulkSender
+) -> set[str]:
+    """Delete all but the newest document of each record, and return the identifiers of those that had several.
+
+    The index must be refreshed, and is again afterwards.
+    """
+    found = set[str]()
+    width = max(1, BUCKETS * _ROWS_AT_ONCE // max(1, await lifecycle.count(index)))
+    for first in range(0, BUCKETS, width):
+        older = older_copies(await _rows(context, index, first, width))
+        await delete_documents(sender, older)
+        found.update(row.id for row in older)
+    if found:
+        await lifecycle.refresh(index)
+    return found
+
+
+async def _rows(context: IndexerContext, index: str, first: int, width: int) -> list[IndexRow]:
+    query = {"range": {"bucket": {"gte": first, "lt": first + width}}}
+    return [row async for page in scan_rows(context, index, query=query) for row in page]
+
+
+def older_copies(rows: list[IndexRow]) -> list[IndexRow]:
+    """Return all rows but the newest of each record; of equal versions that with the greater content is newer."""
+    newest: dict[str, IndexRow] = {}
+    older: list[IndexRow] = []
+    for row in rows:
+        other = newest.setdefault(row.id, row)
+        if other is not row:
+            low, high = sorted((other, row), key=lambda each: (each.stored_version, each.content))
+            newest[row.id] = high
+            older.append(low)
+    return older

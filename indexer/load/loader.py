@@ -1,104 +1,184 @@
-"""Loads the lines of one resource into a candidate, in this process or in those of a pool.
+"""The load: the lines of one resource become documents of a candidate, from the last acknowledged line on.
 
-This process alone reads and parses in a thread, and writes concurrently. With a pool it divides the source into ranges.
+Lines are read in pieces, a few of them ahead, and written concurrently: by this process, or by others
+(`indexer.load.processes`). The load ends with a check that the candidate has every accepted record.
 """
 
 from __future__ import annotations
 
 import asyncio
+import heapq
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile
-from typing import Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
-from indexer.bulk import BulkSender
+from indexer.bulk import BulkResult, BulkSender, BulkWrite
+from indexer.changes.rewrites import fetch_copies
+from indexer.changes.stamps import (
+    PENDING,
+    ChangeKind,
+    carried_stamp,
+    change_kind_in_rebuild,
+    change_of,
+    source_stamp,
+    split_taken,
+)
+from indexer.documents.builder import PendingDocument, rejected_document
+from indexer.documents.companies import Coverage
 from indexer.documents.line_parser import ChunkReader, LineParser, ParsedChunk
-from indexer.generations.checkpoint import BuildCheckpoint, BuildJob, BuildPhase, BuildProgress
-from indexer.generations.gates import DocumentSample
-from indexer.load.chunk_writer import ChunkWriter, LoadedLines
-from indexer.load.processes import LoaderPool, LoadOrder
-from indexer.lock import wait_for_bulk_tasks
+from indexer.errors import ObjectionError, RefusedError
+from indexer.generations.candidate import Candidate
+from indexer.generations.checkpoint import BuildPhase
+from indexer.load.duplicates import DuplicateCounts, remove_shard_duplicates, resolve_duplicates
+from indexer.reporting.report import RoundedField, RunStage
+from indexer.scan import fetch_documents, look_up_rows
 from indexer.settings import IndexerContext, IndexerSettings
-from indexer.source.files import open_raw
-from indexer.source.line_ranges import FileRanges, LineBatches, LineRange, divisible_file, range_size
-from indexer.source.lines import LineStream
+from indexer.source.lines import LineStream, RejectedLine
+from mappings import Resource
 
 # A killed run repeats at most this and what was in flight.
 _CHECKPOINT_SECONDS = 2.0
 # A checkpoint of some megabytes every other second would be a load of its own.
 _MAX_CHECKPOINT_RECORDS = 50_000
+# Chunks beyond those in flight: one is being read, one waits for a slot.
+_CHUNKS_AHEAD = 2
 
-Lines = TypeVar("Lines")
 
+class Pieces(Protocol):
+    """The remaining lines of a source in pieces, of which several are loaded at once.
 
-class LoadWork(Protocol[Lines]):
-    """Reads the lines of a source in pieces and writes the documents of a piece; several at once."""
+    `ahead` is how many may be in memory: those in flight and a few beyond.
+    """
 
-    @property
-    def pieces_ahead(self) -> int:
-        """How many pieces may be in memory: those in flight and a few beyond."""
+    ahead: int
 
-    def read(self) -> Lines | None:
+    def read(self) -> Any | None:
         """Return the next piece, None at the end. Runs in a thread."""
 
-    async def load(self, lines: Lines) -> LoadedLines:
+    async def load(self, piece: Any) -> LoadedLines:
         """Write the documents of a piece."""
 
 
+class Loading(Protocol):
+    """How lines are loaded: by this process, or by others."""
+
+    def pieces(self, load: Load) -> AbstractContextManager[Pieces]:
+        """Open what remains of the source of a load."""
+
+    async def finish(self, load: Load) -> None:
+        """Return once no request of the load can arrive any more."""
+
+
+async def load(candidate: Candidate, loading: Loading) -> None:
+    """Load every line of the source that the candidate lacks, and check what it has then; raise RefusedError."""
+    job, progress, lifecycle = candidate.job, candidate.progress, candidate.lifecycle
+    if progress.phase is not BuildPhase.LOADING:
+        return
+    context, report, letters = candidate.context, candidate.job.report, candidate.job.dead_letters
+    job.enter_stage(RunStage.READING)
+    run = Load(candidate, candidate.sender(replaces_equal=False))
+    try:
+        await run.read_all(loading)
+    except ObjectionError as objection:
+        await candidate.checkpoint.read()  # the version of a write that was cancelled
+        if not await run.save():
+            raise RefusedError(str(objection)) from None
+        raise
+    job.enter_stage(RunStage.COMPARING)
+    await lifecycle.refresh(candidate.index)
+    if candidate.ranges.is_routed:
+        run.repeated |= await remove_shard_duplicates(context, lifecycle, candidate.index, run.sender)
+    duplicates = DuplicateCounts()
+    if run.repeated:
+        duplicates = await resolve_duplicates(context, candidate.index, job, run.repeated)
+        await run.write_winners(duplicates.winners)
+    copied = len(run.copied - run.repeated) + duplicates.copied
+    letters.update_report(report)
+    progress.accepted = report.read - report.dead - duplicates.superseded
+    await run.verify(duplicates.tied)
+    report.indexed = progress.accepted
+    if progress.live is not None:
+        report.indexed = await lifecycle.count(candidate.index, {"range": {"sequence": {"gte": PENDING}}})
+    report.merged, report.stale = duplicates.superseded, copied
+    report.unchanged = progress.accepted - copied - report.indexed
+    report.warnings += duplicates.warnings
+    # Those of the records in unreadable lines that no valid line has.
+    found = await look_up_rows(context, candidate.index, sorted(letters.records))
+    progress.kept = sorted(letters.records - found.keys())
+    progress.repeated, progress.copied = [], []
+    progress.letters = letters.save()
+    await candidate.save(BuildPhase.LOADED)
+
+
 @dataclass
-class CandidateLoader:
-    """One pass over the source into the candidate of `progress`, from the line after its last acknowledged one.
+class Load:
+    """One pass over the source into a candidate, from the line after its last acknowledged one.
 
     `repeated` collects the identifiers that were in the candidate before they were written, `copied` those of which the
-    live generation has a newer state.
+    live generation has a newer state, `sample` documents to compare with what is stored.
     """
 
-    job: BuildJob
-    checkpoint: BuildCheckpoint
-    progress: BuildProgress
+    candidate: Candidate
+    sender: BulkSender
     repeated: set[str] = field(default_factory=set)
     copied: set[str] = field(default_factory=set)
+    sample: DocumentSample = field(default_factory=lambda: DocumentSample())  # noqa: PLW0108 - defined below
 
     def __post_init__(self) -> None:
-        self.repeated.update(self.progress.repeated)
-        self.copied.update(self.progress.copied)
+        self.repeated.update(self.candidate.progress.repeated)
+        self.copied.update(self.candidate.progress.copied)
         self._finished: dict[int, LoadedLines] = {}
         self._next = 0
         self._saved_at = time.monotonic()
         self._saving = asyncio.Lock()
 
-    async def load(self, work: LoadWork[Lines]) -> None:
-        """Write every envelope that the work reads."""
-        try:
-            await self._load_pieces(work)
-        except BaseExceptionGroup as failures:
-            raise failures.exceptions[0] from None
+    def writer(self, sender: BulkSender) -> ChunkWriter:
+        """Return what writes chunks into the candidate."""
+        job, live = self.candidate.job, self.candidate.progress.live
+        return ChunkWriter(self.candidate.context, job.resource, live, job.companies.coverage, sender, self.sample)
 
-    async def _load_pieces(self, work: LoadWork[Lines]) -> None:
-        """Read ahead a few pieces, counted from the first that is not acknowledged, which bounds the memory."""
-        capacity = asyncio.Semaphore(work.pieces_ahead)
-        number = 0
-        async with asyncio.TaskGroup() as tasks:
-            await capacity.acquire()
-            while (lines := await asyncio.to_thread(work.read)) is not None:
-                tasks.create_task(self._handle(number, lines, work, capacity))
-                number += 1
-                await capacity.acquire()
+    @contextmanager
+    def remaining_lines(self) -> Iterator[LineStream]:
+        """Open the lines of the source after the last acknowledged one."""
+        job, line = self.candidate.job, self.candidate.progress.line
+        with job.source.open(job.resource) as reading:
+            job.report.bytes_total, job.dead_letters.stray = reading.total, reading.stray
+            yield replace(reading, lines=dropwhile(lambda each: each.position <= line, reading.lines))
 
-    async def _handle(self, number: int, lines: Lines, work: LoadWork[Lines], capacity: asyncio.Semaphore) -> None:
-        self._finished[number] = await work.load(lines)
+    async def read_all(self, loading: Loading) -> None:
+        """Write every envelope that remains.
+
+        A few pieces are read ahead, counted from the first that is not acknowledged, which bounds the memory.
+        """
+        with loading.pieces(self) as pieces:
+            capacity, number = asyncio.Semaphore(pieces.ahead), 0
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    await capacity.acquire()
+                    while (piece := await asyncio.to_thread(pieces.read)) is not None:
+                        tasks.create_task(self._handle(number, piece, pieces, capacity))
+                        number += 1
+                        await capacity.acquire()
+            except BaseExceptionGroup as failures:
+                raise failures.exceptions[0] from None
+        await loading.finish(self)
+
+    async def _handle(self, number: int, piece: Any, pieces: Pieces, capacity: asyncio.Semaphore) -> None:
+        self._finished[number] = await pieces.load(piece)
         while (loaded := self._finished.pop(self._next, None)) is not None:
             self._next += 1
             self._absorb(loaded)
             capacity.release()
         if time.monotonic() - self._saved_at > _CHECKPOINT_SECONDS:
-            await self.save_checkpoint()
+            await self.save()
 
     def _absorb(self, loaded: LoadedLines) -> None:
         """Count acknowledged lines; pieces come in the order of their lines."""
-        report, job = self.job.report, self.job
+        job, report, progress = self.candidate.job, self.candidate.job.report, self.candidate.progress
         report.read += loaded.read
         report.add_roundings(loaded.roundings)
         report.corrected += loaded.corrected
@@ -108,70 +188,80 @@ class CandidateLoader:
             job.dead_letters.add(item)
         self.repeated.update(loaded.repeated)
         self.copied.update(loaded.copied)
-        self.progress.newest = max(self.progress.newest, loaded.newest)
-        self.progress.line = loaded.last_line
-        job.check_dead_letters(at_end=False)
+        progress.reported.newest = max(progress.reported.newest, loaded.newest)
+        progress.line = loaded.last_line
+        # The objection of a forced run is recorded once, at the end.
+        if (excess := job.excess_dead_letters(at_end=False)) and not job.is_forced:
+            job.refuse(excess)
         job.report_progress()
 
-    async def save_checkpoint(self) -> bool:
+    async def save(self) -> bool:
         """Write the checkpoint: everything up to its line is acknowledged.
 
-        While loading, none is written if there are too many exceptional records; a killed run then repeats more.
-        Returns whether it was written.
+        None is written if there are too many exceptional records; a killed run then repeats more. Returns whether it
+        was written.
         """
         async with self._saving:
             self._saved_at = time.monotonic()
-            progress, dead_letters, report = self.progress, self.job.dead_letters, self.job.report
-            is_loading = progress.phase is BuildPhase.LOADING
-            if is_loading and len(self.repeated) + len(self.copied) > _MAX_CHECKPOINT_RECORDS:
+            progress, job = self.candidate.progress, self.candidate.job
+            if len(self.repeated) + len(self.copied) > _MAX_CHECKPOINT_RECORDS:
                 return False
-            dead_letters.flush()
-            progress.repeated = sorted(self.repeated) if is_loading else []
-            progress.copied = sorted(self.copied) if is_loading else []
-            progress.bad = sorted(dead_letters.line_numbers)
-            progress.unreadable = sorted(dead_letters.records)
-            progress.unidentified = sorted(dead_letters.unidentified)
-            progress.counts = report.resumable_counts
-            await self.checkpoint.write(progress)
+            progress.letters = job.dead_letters.save()
+            progress.repeated, progress.copied = sorted(self.repeated), sorted(self.copied)
+            progress.reported.counts = job.report.counts
+            await self.candidate.checkpoint.write(progress)
             return True
 
+    async def write_winners(self, winners: tuple[PendingDocument, ...]) -> None:
+        """Write documents over others of the same version."""
+        if winners:
+            await self.writer(self.candidate.sender()).write(ParsedChunk(drafts=list(winners)))
+            await self.candidate.lifecycle.refresh(self.candidate.index)
 
-# Chunks beyond those in flight: one is being read, one waits for a slot.
-_CHUNKS_AHEAD = 2
+    async def verify(self, tied: Collection[str]) -> None:
+        """Check that every accepted record is there, and every sampled one byte for byte; raise RefusedError.
+
+        Of the `tied` records, the source has several contents with the same version.
+        """
+        index, accepted = self.candidate.index, self.candidate.progress.accepted
+        comparing = self.sample.find_differences(self.candidate.context, index, tied)
+        count, differences = await asyncio.gather(self.candidate.lifecycle.count(index), comparing)
+        if count != accepted:
+            raise RefusedError(f"{index} has {count} documents, but {accepted} were accepted: run it again.")
+        if differences:
+            raise RefusedError(f"{index} differs from what was read: {', '.join(differences[:10])}. Run it again.")
 
 
-@contextmanager
-def remaining_lines(job: BuildJob, progress: BuildProgress) -> Iterator[LineStream]:
-    """Open the lines of a build's resource after the last acknowledged one."""
-    with job.source.open(job.resource) as reading:
-        job.report.bytes_total, progress.stray = reading.total, reading.stray
-        yield replace(reading, lines=dropwhile(lambda line: line.position <= progress.line, reading.lines))
+class OwnProcess:
+    """Reads and parses chunks in a thread, and writes them."""
+
+    @contextmanager
+    def pieces(self, load: Load) -> Iterator[Chunks]:
+        """Open what remains of the source of a load."""
+        job, settings = load.candidate.job, load.candidate.context.settings
+        with load.remaining_lines() as remaining:
+            parser = LineParser(job.resource, job.companies, settings)
+            yield Chunks(ChunkReader(parser, remaining, settings), load.writer(load.sender), chunks_ahead(settings))
+
+    async def finish(self, load: Load) -> None:
+        """Do nothing: every request has been answered."""
 
 
 @dataclass
-class LocalLoad:
-    """Reads chunks and writes them."""
+class Chunks:
+    """The lines of a source as chunks that this process writes."""
 
-    chunks: ChunkReader
+    reader: ChunkReader
     writer: ChunkWriter
-    pieces_ahead: int
-
-    @classmethod
-    @contextmanager
-    def opened(cls, job: BuildJob, progress: BuildProgress, writer: ChunkWriter) -> Iterator[LocalLoad]:
-        """Open what remains of the resource."""
-        settings = writer.context.settings
-        with remaining_lines(job, progress) as remaining:
-            chunks = ChunkReader(LineParser(job.resource, job.companies, settings), remaining, settings)
-            yield cls(chunks, writer, chunks_ahead(settings))
+    ahead: int
 
     def read(self) -> ParsedChunk | None:
         """Return the next chunk, None at the end. Runs in a thread."""
-        return self.chunks.read()
+        return self.reader.read()
 
-    async def load(self, lines: ParsedChunk) -> LoadedLines:
+    async def load(self, piece: ParsedChunk) -> LoadedLines:
         """Write the documents of a chunk."""
-        return await self.writer.write(lines)
+        return await self.writer.write(piece)
 
 
 def chunks_ahead(settings: IndexerSettings) -> int:
@@ -179,68 +269,143 @@ def chunks_ahead(settings: IndexerSettings) -> int:
     return settings.bulks_in_flight + _CHUNKS_AHEAD
 
 
-# Two that each process has, and one that is ready for it.
-_RANGES_PER_PROCESS = 3
+@dataclass
+class LoadedLines:
+    """What became of some consecutive lines, once Elasticsearch has acknowledged all of their documents.
+
+    `rejected` are the lines that are invalid or that Elasticsearch refused, `repeated` the identifiers that were in the
+    candidate before they were written, `copied` those of which the live generation has a newer state.
+    """
+
+    read: int
+    last_line: int
+    position: int  # bytes of the source
+    newest: int  # the latest `updated_at`, milliseconds since 1970
+    corrected: int
+    roundings: list[RoundedField]
+    rejected: list[RejectedLine]
+    repeated: list[str] = field(default_factory=list)
+    copied: list[str] = field(default_factory=list)
+    retries: int = 0  # requests that were sent again
+
+    @classmethod
+    def of(cls, chunk: ParsedChunk) -> LoadedLines:
+        """Return what is known of a chunk before it is written."""
+        newest = max((document.updated_milliseconds for document in chunk.drafts), default=0)
+        rounded, rejected = [*chunk.roundings.values()], [*chunk.rejected]
+        return cls(chunk.read, chunk.last_line, chunk.position, newest, chunk.corrected, rounded, rejected)
+
+    def append(self, following: LoadedLines) -> None:
+        """Add what became of lines that follow; the end stays."""
+        self.newest = max(self.newest, following.newest)
+        for name in ("read", "corrected", "roundings", "rejected", "repeated", "copied", "retries"):
+            setattr(self, name, getattr(self, name) + getattr(following, name))
 
 
 @dataclass
-class ParallelLoad:
-    """Reads ranges and lets the processes of a pool load them."""
+class ChunkWriter:
+    """Writes the chunks of one resource into a candidate that replaces the generation `live`, None for the first."""
 
-    lines: FileRanges | LineBatches
-    pool: LoaderPool
-    order: LoadOrder
+    context: IndexerContext
+    resource: Resource
+    live: str | None
+    coverage: Coverage
+    sender: BulkSender
     sample: DocumentSample
+    _retries: int = 0
 
-    @property
-    def pieces_ahead(self) -> int:
-        """How many ranges may be waiting or in flight."""
-        return _RANGES_PER_PROCESS * self.pool.processes
+    async def write(self, chunk: ParsedChunk) -> LoadedLines:
+        """Write the documents of a chunk, or a copy of the live document where that is newer."""
+        identifiers, loaded = [document.id for document in chunk.drafts], LoadedLines.of(chunk)
+        known = {} if self.live is None else await look_up_rows(self.context, self.live, identifiers)
+        writes, stale, stamp_of = list[BulkWrite](), list[str](), carried_stamp if self.live else source_stamp
+        drafts, taken = split_taken(chunk.drafts, known, self.coverage)
+        for draft in drafts:
+            document, kind, row = change_of(draft, known.get(draft.id), change_kind_in_rebuild)
+            if kind is ChangeKind.STALE:
+                stale.append(document.id)
+                continue
+            stamp = stamp_of(document, kind, row)
+            writes.append(BulkWrite(document.id, document.version, document.stamped_source(*stamp), document))
+        copies = [] if self.live is None else await fetch_copies(self.context, self.resource, self.live, stale)
+        result = await self.sender.send([*writes, *copies])
+        self._offer_sample(writes, result)
+        # One copy represents all lines of its record in the chunk.
+        loaded.repeated = [identifier for identifier, lines in Counter(stale).items() if lines > 1]
+        loaded.repeated += [write.id for write in result.existing]
+        loaded.copied, loaded.retries = stale, self._new_retries()
+        loaded.rejected += [
+            rejected_document(write.document, reason) for write, reason in result.rejected if write.document is not None
+        ]
+        field_name = f"record.{self.resource.identifier}"
+        loaded.rejected += [rejected_document(document, reason, field_name) for document, reason in taken]
+        return loaded
 
-    def read(self) -> LineRange | None:
-        """Return the next range, None at the end. Runs in a thread."""
-        return self.lines.read()
+    def _offer_sample(self, writes: list[BulkWrite], result: BulkResult) -> None:
+        """Offer the documents that Elasticsearch accepted to the sample."""
+        refused = {write.id for write, _ in result.rejected}
+        for write in writes:
+            if write.document is not None and write.id not in refused:
+                self.sample.offer(write.document)
 
-    async def load(self, lines: LineRange) -> LoadedLines:
-        """Let a process load a range."""
-        outcome = await self.pool.load(self.order, lines)
-        self.sample.merge(outcome.sample)
-        return outcome.loaded
-
-
-@contextmanager
-def open_ranges(
-    job: BuildJob, progress: BuildProgress, processes: int, settings: IndexerSettings
-) -> Iterator[FileRanges | LineBatches]:
-    """Open what remains of a build's resource in ranges: parts of its file, or lines that only one process can read."""
-    path = divisible_file(job.source, job.resource)
-    if path is None:
-        with remaining_lines(job, progress) as remaining:
-            yield LineBatches(remaining, settings)
-        return
-    job.report.bytes_total, progress.stray = path.stat().st_size, 0
-    with open_raw(path) as raw:
-        yield FileRanges(path, raw, range_size(job.report.bytes_total, processes), progress.line)
+    def _new_retries(self) -> int:
+        """Return how many requests were sent again since the last call."""
+        before, self._retries = self._retries, self.sender.limit.retries
+        return self._retries - before
 
 
-async def load_lines(
-    context: IndexerContext, loader: CandidateLoader, sender: BulkSender, sample: DocumentSample, pool: LoaderPool
-) -> None:
-    """Load the lines that remain, with `sender`, or with the processes of a pool; `sample` is offered the documents."""
-    job, progress, settings = loader.job, loader.progress, context.settings
-    if pool.processes == 1:
-        writer = ChunkWriter(context, job.resource, progress.live, job.companies.coverage, sender, sample)
-        with LocalLoad.opened(job, progress, writer) as work:
-            await loader.load(work)
-        return
-    order = LoadOrder(job.resource, job.companies, progress.live, sender.index, sender.opaque_id, sender.ranges)
-    pool.exits.clear()
-    with open_ranges(job, progress, pool.processes, settings) as lines:
-        await loader.load(ParallelLoad(lines, pool, order, sample))
-    if exits := pool.exits:
-        job.report.warnings.append(
-            f"processes that loaded lines ended {len(exits)} times, the last one with {exits[-1]}; others have "
-            "loaded these lines"
+_SAMPLE_SIZE = 100
+# Spreads the choice over the records without favouring any: an odd constant near 2**64 divided by the golden ratio.
+_RANK_MULTIPLIER = 0x9E3779B97F4A7C15
+
+
+class SampledDocument(NamedTuple):
+    """The version and the record of a document that was written; those of the highest ranks are kept."""
+
+    rank: int
+    id: str
+    version: int
+    record: bytes
+
+
+@dataclass
+class DocumentSample:
+    """A sample of the written documents, the same for every read of a source, to compare with what is stored."""
+
+    _chosen: list[SampledDocument] = field(default_factory=list)
+    _known: set[SampledDocument] = field(default_factory=set)
+
+    def offer(self, document: PendingDocument) -> None:
+        """Keep a document if it is among the chosen."""
+        if document.record is None:
+            return
+        rank = -((document.content * _RANK_MULTIPLIER) % 2**64)
+        if len(self._chosen) < _SAMPLE_SIZE or rank > self._chosen[0].rank:
+            self.merge([SampledDocument(rank, document.id, document.version, document.record)])
+
+    def merge(self, documents: Iterable[SampledDocument]) -> None:
+        """Keep those of the documents that are among the chosen."""
+        for document in documents:
+            heapq.heappush(self._chosen, document)
+            if len(self._chosen) > _SAMPLE_SIZE:
+                heapq.heappop(self._chosen)
+
+    def added(self) -> list[SampledDocument]:
+        """Return the chosen documents that were not chosen at the last call."""
+        known, self._known = self._known, set(self._chosen)
+        return [document for document in self._chosen if document not in known]
+
+    async def find_differences(self, context: IndexerContext, index: str, tied: Collection[str] = ()) -> list[str]:
+        """Return the identifiers whose stored record differs from what was sent, unless its version is newer.
+
+        Of the `tied` records, another content with the same version may be stored.
+        """
+        chosen = [document.id for document in self._chosen]
+        stored = {document.id: document for document in await fetch_documents(context, index, chosen)}
+        return sorted(
+            identifier
+            for _, identifier, version, record in self._chosen
+            if (document := stored.get(identifier)) is None
+            or document.version < version
+            or (document.version == version and record not in document.source and identifier not in tied)
         )
-        # No request of a process that ended may arrive later.
-        await wait_for_bulk_tasks(context.client, sender.opaque_id, settings.retry_seconds)

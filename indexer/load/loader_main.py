@@ -12,12 +12,10 @@ from collections.abc import Callable
 from typing import BinaryIO
 
 from cluster.connection import connect
-from indexer.bulk import AdaptiveLimit, BulkOptions, BulkSender
+from indexer.bulk import BulkOptions, bulk_sender
 from indexer.documents.line_parser import ChunkReader, LineParser, ParsedChunk
 from indexer.errors import IndexerError, translate_client_errors
-from indexer.generations.gates import DocumentSample
-from indexer.load.chunk_writer import ChunkWriter, LoadedLines
-from indexer.load.loader import chunks_ahead
+from indexer.load.loader import ChunkWriter, DocumentSample, LoadedLines, chunks_ahead
 from indexer.load.processes import LoaderSettings, LoadOrder, RangeFailure, RangeOrder, RangeOutcome, packed, received
 from indexer.settings import IndexerContext
 from indexer.source.line_ranges import LineRange
@@ -37,8 +35,7 @@ class RangeLoader:
         self._sample = DocumentSample()
         self._parser = LineParser(order.resource, order.companies, context.settings)
         options = BulkOptions(require_alias=True, opaque_id=order.opaque_id, ranges=order.ranges)
-        limit = AdaptiveLimit(context.settings)
-        sender = BulkSender(context.client, order.fence, limit, context.settings, options)
+        sender = bulk_sender(context, order.fence, options)
         known = (order.resource, order.live, order.companies.coverage)
         self._writer = ChunkWriter(context, *known, sender, self._sample)
         self._capacity = asyncio.Semaphore(chunks_ahead(context.settings))
@@ -74,7 +71,7 @@ class RangeLoader:
         self, order: RangeOrder, reading: asyncio.Task[None], written: list[asyncio.Task[LoadedLines]]
     ) -> None:
         """Wait until the chunks of a range are acknowledged, and answer."""
-        loaded = LoadedLines.none(order.lines.last_line, order.lines.position)
+        loaded = LoadedLines(0, order.lines.last_line, order.lines.position, 0, 0, [], [])
         try:
             for chunk in await asyncio.gather(*written):
                 loaded.append(chunk)

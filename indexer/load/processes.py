@@ -1,4 +1,4 @@
-"""The loader processes of a run: each loads one range and has another waiting; one that ends is replaced.
+"""Loading by several processes: each loads one range of lines and has another waiting; one that ends is replaced.
 
 What a build and its loader processes exchange over pipes are pickled messages, each after its length. A loader trusts
 its parent, and the parent the process that it started: no other process has the pipe.
@@ -14,17 +14,19 @@ import struct
 import subprocess
 import sys
 from asyncio.subprocess import Process
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, cast
 
 from cluster.connection import ConnectionSettings
 from indexer.documents.companies import Companies
 from indexer.errors import IndexerError
-from indexer.generations.gates import SampledDocument
-from indexer.load.chunk_writer import LoadedLines
+from indexer.load.loader import DocumentSample, Load, LoadedLines, SampledDocument
+from indexer.lock import wait_for_bulk_tasks
 from indexer.settings import IndexerContext, IndexerSettings
-from indexer.source.line_ranges import LineRange
+from indexer.source.files import open_raw
+from indexer.source.line_ranges import FileRanges, LineBatches, LineRange, divisible_file, range_size
 from mappings import RESOURCES, Resource
 from mappings.shards import ShardRanges
 
@@ -191,6 +193,8 @@ def _description(code: int | None) -> str:
 
 # So that none waits for its next range.
 _RANGES_AT_ONCE = 2
+# Two that each process has, and one that is ready for it.
+_RANGES_PER_PROCESS = 3
 # A range during which so many processes ended is taken for the cause.
 _MAX_EXITS = 5
 
@@ -201,6 +205,7 @@ class LoaderPool:
     def __init__(self, context: IndexerContext, processes: int) -> None:
         """Start none yet."""
         settings = LoaderSettings(context.connection, context.settings)
+        self._context = context
         self._places = [_Place(settings) for _ in range(processes)]
         self._free = asyncio.Queue[_Place]()
         self.exits: list[str] = []
@@ -215,10 +220,37 @@ class LoaderPool:
         """End all processes."""
         await asyncio.gather(*(place.end() for place in self._places))
 
-    @property
-    def processes(self) -> int:
-        """How many processes there are at most."""
-        return len(self._places)
+    @contextmanager
+    def pieces(self, load: Load) -> Iterator[Ranges]:
+        """Open what remains of the source of a load."""
+        self.exits.clear()
+        job, live, sender = load.candidate.job, load.candidate.progress.live, load.sender
+        order = LoadOrder(job.resource, job.companies, live, sender.index, sender.opaque_id, sender.ranges)
+        with self._ranges(load) as lines:
+            yield Ranges(lines, self, order, load.sample, _RANGES_PER_PROCESS * len(self._places))
+
+    @contextmanager
+    def _ranges(self, load: Load) -> Iterator[FileRanges | LineBatches]:
+        """Open the remaining lines: parts of a file, or lines that only one process can read."""
+        job, settings = load.candidate.job, self._context.settings
+        path = divisible_file(job.source, job.resource)
+        if path is None:
+            with load.remaining_lines() as remaining:
+                yield LineBatches(remaining, settings)
+            return
+        job.report.bytes_total, job.dead_letters.stray = path.stat().st_size, 0
+        with open_raw(path) as raw:
+            size = range_size(job.report.bytes_total, len(self._places))
+            yield FileRanges(path, raw, size, load.candidate.progress.line)
+
+    async def finish(self, load: Load) -> None:
+        """Report the processes that ended during a load, and wait until no request of them may arrive later."""
+        if self.exits:
+            load.candidate.job.report.warnings.append(
+                f"processes that loaded lines ended {len(self.exits)} times, the last one with {self.exits[-1]}; "
+                "others have loaded these lines"
+            )
+            await wait_for_bulk_tasks(self._context.client, load.sender.opaque_id, self._context.settings.retry_seconds)
 
     async def load(self, order: LoadOrder, lines: LineRange) -> RangeOutcome:
         """Load a range, again if its process ends; raise what the load raises, or IndexerError after many exits."""
@@ -234,6 +266,27 @@ class LoaderPool:
             f"{_MAX_EXITS} processes ended while they loaded {order.resource.alias} up to line {lines.last_line}, the "
             f"last one with {self.exits[-1]}: see what they printed, and whether this host has enough memory."
         )
+
+
+@dataclass
+class Ranges:
+    """The lines of a source as ranges that the processes of a pool load; `ahead` may be waiting or in flight."""
+
+    lines: FileRanges | LineBatches
+    pool: LoaderPool
+    order: LoadOrder
+    sample: DocumentSample
+    ahead: int
+
+    def read(self) -> LineRange | None:
+        """Return the next range, None at the end. Runs in a thread."""
+        return self.lines.read()
+
+    async def load(self, piece: LineRange) -> LoadedLines:
+        """Let a process load a range."""
+        outcome = await self.pool.load(self.order, piece)
+        self.sample.merge(outcome.sample)
+        return outcome.loaded
 
 
 class _Place:

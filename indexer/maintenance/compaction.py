@@ -19,11 +19,11 @@ from typing import Any
 import orjson
 from elasticsearch import NotFoundError
 
+from cluster.client import error_reason
 from cluster.http.nodes import NODE_LOSS_TYPES
 from cluster.http.responses import RAW_HEADERS
 from cluster.index_state import IndexWear
-from indexer.backoff import retry
-from indexer.errors import ElasticsearchError, error_reason, translate_client_errors
+from indexer.errors import ElasticsearchError, translate_client_errors
 from indexer.generations.lifecycle import GenerationLifecycle, index_wear, largest_shard, shard_copies
 from indexer.generations.preflight import holds_indices, preflight
 from indexer.lock import ignore_wait
@@ -53,8 +53,7 @@ class MergeTasks:
     """Starts and follows the merges of the indices under one prefix."""
 
     def __init__(self, context: IndexerContext) -> None:
-        self._client = context.client
-        self._seconds = context.settings.retry_seconds
+        self._cluster = context.cluster
         self._prefix = f"{_NAME}{context.connection.prefix}"
 
     async def running(self) -> dict[str, str]:
@@ -66,10 +65,8 @@ class MergeTasks:
 
     async def start(self, index: str) -> str:
         """Begin to merge each shard of an index into one segment; return the task."""
-        client = self._client.options(opaque_id=f"{_NAME}{index}")
-        started = await retry(
-            lambda: client.indices.forcemerge(index=index, max_num_segments=1, wait_for_completion=False), self._seconds
-        )
+        named = self._cluster.options(opaque_id=f"{_NAME}{index}")
+        started = await named.indices.forcemerge(index=index, max_num_segments=1, wait_for_completion=False)
         return str(started["task"])
 
     async def state(self, task: str) -> MergeState:
@@ -89,8 +86,7 @@ class MergeTasks:
 
     async def _get(self, path: str, parameters: Mapping[str, str]) -> dict[str, Any]:
         # The client's own calls for tasks warn that they may change.
-        read = self._client.perform_request
-        response = await retry(lambda: read("GET", path, params=parameters, headers=RAW_HEADERS), self._seconds)
+        response = await self._cluster.perform_request("GET", path, params=parameters, headers=RAW_HEADERS)
         parsed: dict[str, Any] = orjson.loads(response.body)
         return parsed
 
@@ -267,7 +263,7 @@ async def _release_history(context: IndexerContext, index: str) -> bool:
     """Flush an index, and wait until a merge can drop what was deleted so far; return False if it still cannot."""
     end = time.monotonic() + _LONGEST_SECONDS
     written = {shard: _written(copies) for shard, copies in (await _history(context, index)).items()}
-    await retry(lambda: context.client.indices.flush(index=index), context.settings.retry_seconds)
+    await context.cluster.indices.flush(index=index)
     while await _is_held(context, index, written):
         if time.monotonic() >= end:
             return False
@@ -322,7 +318,6 @@ async def wait_for_quiet(context: IndexerContext, on_wait: Callable[[str], None]
 
 async def busiest_node(context: IndexerContext) -> int:
     """Return the percentage of its processors that the busiest data node uses, 0 if none reports it."""
-    read = context.client.nodes.stats
-    stats = await retry(lambda: read(metric="os", filter_path=_LOAD_FILTER), context.settings.retry_seconds)
+    stats = await context.cluster.nodes.stats(metric="os", filter_path=_LOAD_FILTER)
     nodes = [node for node in stats.get("nodes", {}).values() if holds_indices(node["roles"])]
     return max((int(node.get("os", {}).get("cpu", {}).get("percent", 0)) for node in nodes), default=0)

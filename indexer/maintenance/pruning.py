@@ -5,15 +5,15 @@ from itertools import chain
 from typing import NamedTuple
 
 from cluster.control_index import read_mark
-from indexer.bulk import AdaptiveLimit, delete_documents
+from indexer.after_publish import after_publish
+from indexer.bulk import delete_documents
 from indexer.changes.shard_crossings import needless_copies
 from indexer.changes.stamps import expired_tombstones
 from indexer.changes.write_session import WriteSession, open_write_session
-from indexer.control import publish_events
 from indexer.errors import translate_client_errors
 from indexer.generations.checkpoint import BuildCheckpoint
 from indexer.generations.lifecycle import GenerationLifecycle
-from indexer.lock import acquire_lock, ignore_wait
+from indexer.lock import ignore_wait, open_run
 from indexer.scan import IndexRow, scan_rows
 from indexer.settings import IndexerContext
 from mappings import RESOURCES, Resource
@@ -47,13 +47,13 @@ async def _purge_tombstones(session: WriteSession) -> int:
     expired = [row async for page in pages for row in page]
     await session.publish_forgotten(max((row.sequence for row in expired), default=0))
     # No other run can write meanwhile.
-    await delete_documents(session.bulk_sender(AdaptiveLimit(context.settings)), expired)
+    await delete_documents(session.sender(), expired)
     return len(expired)
 
 
 async def _purge_copies(session: WriteSession) -> int:
     await session.lifecycle.refresh(session.live)
-    count, sender = 0, session.bulk_sender(AdaptiveLimit(session.context.settings))
+    count, sender = 0, session.sender()
     async for page in _copies(session.context, session.lifecycle.alias, session.live, sender.ranges):
         await delete_documents(sender, page)
         count += len(page)
@@ -90,18 +90,16 @@ async def prune(context: IndexerContext, on_wait: Callable[[str], None] = ignore
 
     Raises ElasticsearchError or LockedError.
     """
-    with translate_client_errors():
-        seconds, found = context.settings.lock_wait_seconds, []
-        control = context.connection.control_index
-        async with acquire_lock(context.client, control, wait_seconds=seconds, on_wait=on_wait) as lock:
-            for resource in RESOURCES:
-                lifecycle = GenerationLifecycle(context, resource)
-                await lock.verify()
-                deleted = await lifecycle.prune(await lifecycle.generations())
-                await _clear_build(context, lifecycle.alias, deleted)
-                found.append((await _purge(context, resource, on_wait))._replace(indices=deleted))
-        await publish_events(context)
-        return _sum(found)
+    found = []
+    async with open_run(context, on_wait) as lock:
+        for resource in RESOURCES:
+            lifecycle = GenerationLifecycle(context, resource)
+            await lock.verify()
+            deleted = await lifecycle.prune(await lifecycle.generations())
+            await _clear_build(context, lifecycle.alias, deleted)
+            found.append((await _purge(context, resource, on_wait))._replace(indices=deleted))
+        await after_publish(context)
+    return _sum(found)
 
 
 def _sum(found: Iterable[Pruned]) -> Pruned:

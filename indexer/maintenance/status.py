@@ -7,13 +7,13 @@ import orjson
 
 from cluster.control_index import read_mark
 from cluster.index_state import SHARD_COLUMNS, IndexWear, large_shards, missing_copies, missing_shards, read_copies
-from indexer.backoff import retry
-from indexer.changes.new_lives import replaced_resources
+from indexer.changes.epochs import replaced_resources
 from indexer.clock import is_ahead
-from indexer.control import ReplicationStatus, RunRecord, read_last_run, read_replications
+from indexer.control import RunRecord, read_last_run
 from indexer.errors import translate_client_errors
 from indexer.generations.checkpoint import BuildCheckpoint, BuildProgress
 from indexer.generations.lifecycle import DELETED_QUERY, LIVE_QUERY, GenerationLifecycle, index_wear
+from indexer.reso.replication_status import ReplicationStatus, read_replications
 from indexer.settings import IndexerContext
 from mappings import RESOURCES, Resource
 
@@ -90,10 +90,7 @@ async def _build(context: IndexerContext, alias: str, live: str | None) -> Build
 
 async def shard_problems(context: IndexerContext, index: str) -> tuple[list[str], bool]:
     """Return a sentence for each problem, and whether every shard can be read."""
-    read, columns = context.client.cat.shards, [*SHARD_COLUMNS]
-    rows: Any = await retry(
-        lambda: read(index=index, format="json", bytes="b", h=columns), context.settings.retry_seconds
-    )
+    rows: Any = await context.cluster.cat.shards(index=index, format="json", bytes="b", h=[*SHARD_COLUMNS])
     copies = read_copies(orjson.loads(rows.body))  # the client does not parse this kind of response
     missing = [*missing_shards(copies)]
     others = [*missing_copies(copies), *large_shards(copies, context.settings.shard_gigabytes)]

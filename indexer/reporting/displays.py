@@ -3,24 +3,19 @@
 At its end they show its summary: the counts of each resource, and then what is wrong with it.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Protocol, Self, TextIO
+from typing import Protocol, Self, TextIO
 
 import orjson
+from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from cluster.terminal import SafeConsole, printable
 from indexer.reporting.report import EVERY_COMPANY_COVERED, ResourceReport, RunStage, RunSummary, fault_lines
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
 
 _JSON_INTERVAL_SECONDS = 5.0
 _PLAIN_INTERVAL_SECONDS = 10.0
@@ -105,13 +100,11 @@ class TerminalProgress:
             self.note(line)
 
 
-class PlainProgress:
-    """Lines of text for a pipe or a file: what a run waits for, its progress every ten seconds, and the summary."""
+class _Written:
+    """A display that is written to a stream, which the caller closes."""
 
     def __init__(self, stream: TextIO) -> None:
-        """Write to a stream, which the caller closes."""
         self._stream = stream
-        self._note: str | None = None
         self._written = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -120,6 +113,12 @@ class PlainProgress:
 
     def __exit__(self, *_details: object) -> None:
         """Do nothing."""
+
+
+class PlainProgress(_Written):
+    """Lines of text for a pipe or a file: what a run waits for, its progress every ten seconds, and the summary."""
+
+    _note: str | None = None
 
     def show(self, report: ResourceReport) -> None:
         """Write a new note, or the counts if the interval has passed."""
@@ -141,21 +140,10 @@ class PlainProgress:
             self.note(line)
 
 
-class JsonProgress:
+class JsonProgress(_Written):
     """One line per change of stage or note, one every five seconds in between, and one for the summary."""
 
-    def __init__(self, stream: TextIO) -> None:
-        """Write to a stream, which the caller closes."""
-        self._stream = stream
-        self._last_shown: tuple[str, RunStage, str | None] | None = None
-        self._written = 0.0
-
-    def __enter__(self) -> Self:
-        """Do nothing."""
-        return self
-
-    def __exit__(self, *_details: object) -> None:
-        """Do nothing."""
+    _last_shown: tuple[str, RunStage, str | None] | None = None
 
     def show(self, report: ResourceReport) -> None:
         """Write the report if its stage or note changed or the interval has passed; absent resources have none."""

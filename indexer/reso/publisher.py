@@ -2,18 +2,18 @@
 
 from collections.abc import Sequence
 
-from indexer.changes.new_lives import begin_due_lives
+from indexer.changes.epochs import begin_due_epochs
 from indexer.clock import VERSIONS_PER_MICROSECOND, now_milliseconds
-from indexer.control import ReplicationStatus, record_replication
 from indexer.documents import companies
 from indexer.errors import SourceError, translate_client_errors
 from indexer.generations.lifecycle import GenerationLifecycle
 from indexer.lock import ignore_wait
-from indexer.rebuild import reindex
+from indexer.rebuild import RebuildRequest, reindex
 from indexer.reporting.report import OnProgress, RunSummary, tolerated_count
 from indexer.reso.mapping.record_mapper import RecordMapper
 from indexer.reso.mirror import Mirror
 from indexer.reso.outbox import Outbox, SentLog
+from indexer.reso.replication_status import ReplicationStatus, record_replication
 from indexer.reso.source_map import ReplicationPlan
 from indexer.scan import scan_rows
 from indexer.settings import IndexerContext
@@ -85,7 +85,7 @@ class MirrorPublisher:
 
     async def _present_lives(self) -> list[str]:
         with translate_client_errors():
-            return await begin_due_lives(self._context, ignore_wait)
+            return await begin_due_epochs(self._context, ignore_wait)
 
     def limit_removals(self, share: float) -> str | None:
         """Suspend deletions of unmatched records above a share of all; return the message about it, if so."""
@@ -102,7 +102,7 @@ class MirrorPublisher:
         """Build missing indices and publish due records; raise the errors of `reindex` and `update`."""
         change, unbuilt = self._mirror.last_change, await self._unbuilt_resources()
         if unbuilt:
-            summary = await reindex(self._context, self.outbox, resources=unbuilt, on_progress=self._on_progress)
+            summary = await reindex(self._context, self.outbox, RebuildRequest(unbuilt, on_progress=self._on_progress))
             if summary.exit_code and any(report.refusal for report in summary.resources):
                 return summary
             self._mirror.write_note(_LIVES_NOTE, await self._present_lives())

@@ -5,20 +5,19 @@ First the entities are selected that the source describes and authorizes; each r
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from cluster.client import gather_or_cancel
 from cluster.private_files import make_folder, open_private
 from indexer.errors import LockedError, SourceError
-from indexer.reporting.dead_letters import check_folder
-from indexer.reporting.report import OnProgress, RunSummary
+from indexer.reporting.report import OnProgress, RunSummary, check_folder
 from indexer.reso.client import edmx
 from indexer.reso.client.odata import SourceRejectedError
 from indexer.reso.client.reso_client import ResoClient, SourceTraffic
@@ -213,17 +212,6 @@ class Replicator:
         lines = summarize_round([*readers, *children], self.source.client.traffic, self.publisher.outbox)
         lines, self.notices = [*self.notices, *lines], []
         return lines
-
-
-async def gather_or_cancel(*coroutines: Coroutine[Any, Any, Result]) -> list[Result]:
-    """Run coroutines concurrently; if one fails, cancel the others and raise its error."""
-    tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
 
 
 _DICTIONARY_NOTE = "dictionary"

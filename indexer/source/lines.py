@@ -4,7 +4,7 @@ And what damaged lines still say, although they are not valid JSON.
 """
 
 import re
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -152,6 +152,12 @@ class _ResourceChain:
                 for line in stream.lines:
                     yield line._replace(resource=resource) if isinstance(line, RejectedLine) else (resource, line)
             self.done, self.position = self.done + stream.total, int
+
+
+def skipped_rows(source: Source) -> Mapping[str, int]:
+    """Return how many rows a source of tables left out by `skip_if` in its last complete pass, by resource."""
+    skipped: Mapping[str, int] = getattr(source, "skipped", {})
+    return skipped
 
 
 def require_present(source: Source, resources: Sequence[Resource]) -> list[Resource]:

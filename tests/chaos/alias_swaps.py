@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 
 from cluster.connection import connect
-from indexer import IndexerContext, IndexerSettings, open_source, reindex
+from indexer import IndexerContext, IndexerSettings, RebuildRequest, open_source, reindex
 from mappings import LISTING
 from tests.chaos.expected_pages import ExpectedFeeds
 from tests.chaos.index_faults import live, point
@@ -72,7 +72,7 @@ async def _build(ground: ScenarioCluster, truth: ExpectedFeeds) -> None:
         async with connect(connection, connections=4, timeout=60) as client:
             with open_source(name) as source:
                 summary = await reindex(
-                    IndexerContext(client, connection, settings), source, resources=[LISTING], force=True
+                    IndexerContext(client, connection, settings), source, RebuildRequest([LISTING], force=True)
                 )
     if summary.exit_code:
         raise RuntimeError("The second generation was not loaded.")

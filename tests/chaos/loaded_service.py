@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.programs import Program, ending
 from cluster.connection import ConnectionSettings, connect
-from indexer import IndexerContext, IndexerSettings, open_source, reindex
+from indexer import IndexerContext, IndexerSettings, RebuildRequest, open_source, reindex
 from mappings import RESOURCES, Resource
 from sample import write_source
 from service.keys.store import KeyGrant, KeyStore
@@ -91,7 +91,7 @@ async def load_cluster(
             settings = IndexerSettings(dead_letter_folder=str(Path(name) / "dead-letters"), shards=tuple(shards))
             with open_source(str(source)) as opened:
                 context = IndexerContext(client, connection, settings)
-                summary = await reindex(context, opened, resources=resources)
+                summary = await reindex(context, opened, RebuildRequest(resources))
             if summary.exit_code:
                 raise RuntimeError("The generated data was not loaded.")
             key = await KeyStore(client, connection.keys_index).create(KeyGrant("chaos", all_companies=True, rate=None))

@@ -17,9 +17,10 @@ from aiohttp.test_utils import TestClient, TestServer
 from elasticsearch import AsyncElasticsearch
 
 from cluster.connection import ConnectionSettings, connect
-from indexer import IndexerSettings, rebuild
+from indexer import IndexerSettings
 from indexer.documents.companies import EVERY_COMPANY
-from indexer.generations.checkpoint import BuildJob
+from indexer.generations import candidate
+from indexer.source.lines import Source
 from mappings import COMPANY, LISTING, SOLD_LISTING, Resource
 from mappings.shards import ShardRanges, cut_evenly
 from mappings.stored_document import feed_key
@@ -59,12 +60,12 @@ class MachineEnvironment:
     examples: int = 0
     rebuilds: int = 0
 
-    def choose_ranges(self, job: BuildJob, *_: object) -> ShardRanges:
+    def choose_ranges(self, _source: Source, resource: Resource, *_: object) -> ShardRanges:
         """Cut anywhere, mostly within the companies: a source is often empty, and has few records."""
         self.rebuilds += 1
         chance = random.Random(self.rebuilds)  # noqa: S311 - repeatable
         keys = [feed_key(company, f"{self.examples:06}{end}") for company in NUMBERS for end in ENDS]
-        return cut_evenly(chance.sample(keys, len(keys) // 3), self.shards if job.resource in RESOURCES else 1)
+        return cut_evenly(chance.sample(keys, len(keys) // 3), self.shards if resource in RESOURCES else 1)
 
     async def clear(self, resource: Resource, *, has_previous: bool) -> None:
         """Remove what a run has left. Every run starts with a generation to roll back to."""
@@ -120,7 +121,7 @@ async def opened(connection: ConnectionSettings, folder: Path, shards: int = 1) 
         keys = {name: (await store.create(grant)).reveal() for name, grant in _GRANTS.items()}
         replicas = [await stack.enter_async_context(_replica(connection)) for _ in range(2)]
         environment = MachineEnvironment(bench, gate, replace(bench, client=clients[1]), replicas, keys, clock, shards)
-        stack.enter_context(patch.object(rebuild, "choose_ranges", environment.choose_ranges))
+        stack.enter_context(patch.object(candidate, "choose_ranges", environment.choose_ranges))
         await environment.rebuild_empty(list(RESOURCES))
         yield environment
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from indexer import IndexerContext, OnProgress, RunSummary, open_source, reindex, update
+from indexer import IndexerContext, OnProgress, RebuildRequest, RunSummary, open_source, reindex, update
 from indexer.reporting.report import ignore_progress
 from mappings import LISTING, SOLD_LISTING
 from tests.chaos.record_history import RecordHistory
@@ -68,7 +68,7 @@ class SourceChanger:
         with tempfile.TemporaryDirectory(prefix="brokerage-soak-") as folder:
             write_lines(Path(folder), {"companies": self.companies, **lines})
             with open_source(folder) as source:
-                _require(await reindex(self.engine, source, resources=_RESOURCES, on_progress=on_progress))
+                _require(await reindex(self.engine, source, RebuildRequest(_RESOURCES, on_progress=on_progress)))
 
     def _batch(self, history: RecordHistory) -> dict[str, Envelope]:
         """Return envelopes by identifier: some change a record, some delete one, some are new."""

@@ -15,7 +15,8 @@ import pytest
 from elastic_transport import TlsError
 from trustme import LeafCert
 
-from cluster.connection import ConnectionSettings, TypedNode, connect
+from cluster.client import TypedNode
+from cluster.connection import ConnectionSettings, connect
 from cluster.http.nodes import ReadingNode
 from cluster.settings import SettingError
 from cluster.tls import TlsContext

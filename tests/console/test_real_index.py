@@ -9,7 +9,7 @@ from elasticsearch import AsyncElasticsearch
 
 from cluster.connection import ConnectionSettings
 from cluster.control_index import read_mark
-from indexer import IndexerContext, IndexerSettings, open_source, reindex
+from indexer import IndexerContext, IndexerSettings, RebuildRequest, open_source, reindex
 from indexer.maintenance.status import status
 from mappings import LISTING, RESOURCES
 from sample import write_source
@@ -24,10 +24,10 @@ async def test_counts_generations_and_marks_are_those_of_the_indexer(
     engine = IndexerContext(client, connection, IndexerSettings(dead_letter_folder=str(tmp_path)))
     for resources in (RESOURCES, [LISTING]):
         with open_source(str(tmp_path / "source")) as opened:
-            assert (await reindex(engine, opened, resources=resources)).exit_code == 0
+            assert (await reindex(engine, opened, RebuildRequest(resources))).exit_code == 0
     await asyncio.to_thread(write_source, tmp_path / "smaller", 20)
     with open_source(str(tmp_path / "smaller")) as opened:
-        assert (await reindex(engine, opened, resources=[LISTING])).exit_code == 1
+        assert (await reindex(engine, opened, RebuildRequest([LISTING]))).exit_code == 1
     expected = {each.resource: each for each in await status(engine)}
     async with serve_console(connection) as operating:
         reported = {each["resource"]: each for each in (await operating.data())["resources"]}

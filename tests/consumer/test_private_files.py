@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from indexer.errors import InvalidRecordError
-from indexer.reporting.dead_letters import DeadLetters
+from indexer.reporting.report import DeadLetters
 from indexer.reso.mirror import Mirror
 from indexer.source.lines import RejectedLine, SourceLine
 from mappings.data_dictionary import load_dictionary
@@ -56,8 +56,9 @@ def test_a_mirror_and_its_log(tmp_path: Path) -> None:
 def test_dead_letters(tmp_path: Path) -> None:
     letters = DeadLetters(str(tmp_path / "dead"), "listings")
     letters.add(RejectedLine(SourceLine("f", 1, b"{}"), InvalidRecordError("id", "is missing"), None))
+    saved = letters.save()
     letters.close()
     assert modes(tmp_path / "dead") == {}
     again = DeadLetters(str(tmp_path / "dead"), "listings")
-    again.resume(letters.target_path, [1], [], [])
+    again.resume(saved)
     assert modes(tmp_path / "dead") == {}

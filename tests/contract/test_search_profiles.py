@@ -15,7 +15,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from elasticsearch import AsyncElasticsearch
 
 from cluster.connection import ConnectionSettings
-from indexer import IndexerContext, IndexerSettings, open_source, reindex
+from indexer import IndexerContext, IndexerSettings, RebuildRequest, open_source, reindex
 from mappings import AGENT, COMPANY, LISTING, Resource
 from service.app import create_app
 from service.keys.store import KeyGrant, KeyStore
@@ -95,7 +95,7 @@ async def engines(engine_url: str, tmp_path_factory: pytest.TempPathFactory) -> 
         settings = IndexerSettings(dead_letter_folder=str(folder / "dead-letters"), green_seconds=5)
         with open_source(str(folder)) as source:
             summary = await reindex(
-                IndexerContext(client, connection, settings), source, resources=[COMPANY, LISTING, AGENT]
+                IndexerContext(client, connection, settings), source, RebuildRequest([COMPANY, LISTING, AGENT])
             )
         assert summary.exit_code == 0
         text = await KeyStore(client, connection.keys_index).create(KeyGrant("all", all_companies=True, rate=None))

@@ -102,12 +102,12 @@ class DisasterGame:
             "control": run.bench.connection.control_index,
         }[scope]
         await run.lose(pattern)
-        run.steps = [lambda: run.restore(backup, pattern), *([run.begin_new_lives] if is_declared else [])]
+        run.steps = [lambda: run.restore(backup, pattern), *([run.begin_new_epochs] if is_declared else [])]
 
     async def lose_everything(self) -> None:
         """Lose all indices; building them again is up to the operators."""
         await self.run.lose(self.run.pattern)
-        self.run.steps = [self.run.reindex, self.run.begin_new_lives]
+        self.run.steps = [self.run.reindex, self.run.begin_new_epochs]
 
     async def step(self) -> None:
         """Let operators take their next step; one that is not possible yet is taken again later."""

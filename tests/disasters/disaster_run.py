@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from elasticsearch import ApiError, NotFoundError
 
-from indexer import begin_new_lives
+from indexer import begin_new_epochs
 from indexer.documents.companies import EVERY_COMPANY, CoverageRequest
 from indexer.errors import IndexerError
 from mappings import LISTING
@@ -196,10 +196,10 @@ class DisasterRun:
             return False
         return summary.exit_code == 0
 
-    async def begin_new_lives(self) -> bool:
+    async def begin_new_epochs(self) -> bool:
         """Run `brokerage index restored`; return whether that was possible."""
         try:
-            await begin_new_lives(self.bench.engine())
+            await begin_new_epochs(self.bench.engine())
         except IndexerError as error:
             self.log.add(f"index restored, {type(error).__name__}", error)
             return False

@@ -116,7 +116,7 @@ async def test_without_a_fitting_token_there_are_none(exports: Exports, yesterda
     assert await exports.feed.problem("exports/listings", since="x") == (400, "invalid-parameter")
     offices = await exports.feed.token(resources="offices")
     assert await exports.feed.problem("exports/listings", since=offices) == (400, "invalid-parameter")
-    await indexer.begin_new_lives(exports.feed.bench.engine(), resources=[LISTING], on_wait=lambda _: None)
+    await indexer.begin_new_epochs(exports.feed.bench.engine(), resources=[LISTING], on_wait=lambda _: None)
     await exports.publish("a")
     assert exports.latest("a").changes is None
     assert (await changes(exports, yesterday.token))["changes"] is None

@@ -143,7 +143,7 @@ async def test_without_current_files_the_snapshot_is_named(exports: Exports) -> 
             assert (answer.status, (await answer.json())["code"]) == (404, "not-published")
     (exports.root / "b" / "listings" / "manifest.json").write_bytes(b"{")
     assert await exports.feed.problem("exports/listings", "b") == (404, "not-published")
-    await indexer.begin_new_lives(exports.feed.bench.engine(), resources=[LISTING], on_wait=lambda _: None)
+    await indexer.begin_new_epochs(exports.feed.bench.engine(), resources=[LISTING], on_wait=lambda _: None)
     assert await exports.feed.problem("exports/listings") == (404, "not-published")
     assert await exports.feed.problem(file["href"].removeprefix("/v1/")) == (404, "not-published")
     await exports.publish()

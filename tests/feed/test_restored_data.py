@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from brokerage.command import main
 from brokerage_feed.copy_comparison import CopyDifferences, compare_resource
-from indexer import begin_new_lives, status
+from indexer import begin_new_epochs, status
 from mappings import LISTING
 from service.health.monitor import HEALTH_MONITOR, HealthMonitor
 from tests.consumer.conftest import open_pull
@@ -63,7 +63,7 @@ async def test_changes_after_a_restore_are_refused_until_readers_can_start_again
         assert (status, b"brokerage index restored" in body) == (503, True), (path, body)
     assert {each["PlatformListingId"] for each in await listings(feed, 0)} == {"L0", "L2", "L4"}
 
-    assert await begin_new_lives(feed.bench.engine()) == ["companies", "offices", "listings"]
+    assert await begin_new_epochs(feed.bench.engine()) == ["companies", "offices", "listings"]
     await monitor(feed).check_now()
     for token in (early, copy.token):
         assert await feed.problem("changes", since=token) == (410, "token-expired")
@@ -93,7 +93,7 @@ async def test_a_watermark_of_a_clock_that_was_ahead_does_not_outlive_its_data(
         assert (await feed.bench.update({LISTING: lines}, clock_seconds=tolerated)).exit_code == 0
     watermark = (await feed.bench.mark(LISTING)).clock // 1000
     await snapshots.restore("first")
-    await begin_new_lives(feed.bench.engine())
+    await begin_new_epochs(feed.bench.engine())
     await monitor(feed).check_now()
     assert {each["PlatformListingId"] for each in await listings(feed, watermark)} == {"L0", "L2", "L4"}
     await change(feed, 20, "L4")
@@ -147,7 +147,7 @@ async def test_a_pull_follows_a_restore_by_itself(
         await feed.update(listing("L0", "a", 10, price=99), deleted_listing("L2", "a", 10), listing("new", "b", 10))
         await pull.catch_up()
         await snapshots.restore("first")
-        await begin_new_lives(feed.bench.engine())
+        await begin_new_epochs(feed.bench.engine())
         await monitor(feed).check_now()
         # As many changes as were undone.
         await change(feed, 20, "L4")

@@ -12,7 +12,7 @@ from elasticsearch import AsyncElasticsearch
 
 from cluster.connection import ConnectionSettings
 from cluster.control_index import Mark, read_mark
-from indexer import IndexerContext, IndexerSettings, RunSummary, Source, open_source, reindex, update
+from indexer import IndexerContext, IndexerSettings, RebuildRequest, RunSummary, Source, open_source, reindex, update
 from indexer.documents.companies import BY_SOURCE
 from indexer.reporting.report import ignore_progress
 from indexer.scan import fetch_documents
@@ -60,7 +60,7 @@ class Bench:
         given = {
             name: options.pop(name) for name in ("force", "on_progress", "covered", "processes") if name in options
         }
-        return await reindex(self.engine(**options), source, resources=resources, **given)
+        return await reindex(self.engine(**options), source, RebuildRequest(resources=resources, **given))
 
     async def update(self, lines: Lines, **options: Any) -> RunSummary:
         """Write another source and apply it as updates to what is live."""

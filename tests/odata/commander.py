@@ -23,7 +23,7 @@ import orjson
 from bench import programs
 from cluster.connection import ConnectionSettings, connect
 from embedded import EmbeddedCluster, NodeOptions
-from indexer import IndexerContext, IndexerSettings, open_source, reindex
+from indexer import IndexerContext, IndexerSettings, RebuildRequest, open_source, reindex
 from sample import write_source
 from service.keys.store import KeyGrant, KeyStore
 
@@ -127,7 +127,7 @@ async def _serve_and_run(checkout: Path, url: str, folder: Path, listings: int) 
     async with connect(connection, connections=4, timeout=60) as client:
         settings = IndexerSettings(dead_letter_folder=str(folder / "dead"), merge=False)
         with open_source(str(folder / "source")) as source:
-            await reindex(IndexerContext(client, connection, settings), source, force=True)
+            await reindex(IndexerContext(client, connection, settings), source, RebuildRequest(force=True))
         key = (
             await KeyStore(client, connection.keys_index).create(KeyGrant("reso", all_companies=True, rate=None))
         ).reveal()

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from indexer.control import ReplicationStatus
 from indexer.maintenance.status import status
 from indexer.reporting.report import ignore_progress
 from indexer.reso.replication import Replicator, RoundResult, open_replication
+from indexer.reso.replication_status import ReplicationStatus
 from indexer.reso.settings import ResoSettings
 from indexer.reso.source_map import ReplicationPlan
 from mappings import LISTING, RESOURCES

@@ -17,7 +17,7 @@ import msgspec
 from indexer.clock import epoch_time, now_microseconds
 from indexer.errors import InvalidRecordError, SourceError
 from indexer.source.files import file_identity, modified_microseconds
-from indexer.source.lines import ChangeStream, LineStream, RejectedLine, Source, SourceLine, chained_resources
+from indexer.source.lines import ChangeStream, LineStream, RejectedLine, SourceLine, chained_resources
 from indexer.source.tables.cells import CellContext, ReadText, constant_converter, value_reader
 from indexer.source.tables.column_map import (
     CELL_TYPES,
@@ -159,11 +159,6 @@ class _TableChain:
                         yield line
                         before = line.position
                 self.done, self.current = self.done + file.size, int
-
-
-def skipped_rows(source: Source) -> dict[str, int]:
-    """Return how many rows a source left out by `skip_if` in its last complete pass, by resource."""
-    return source.skipped if isinstance(source, TableSource) else {}
 
 
 Row = list[str]

@@ -77,7 +77,7 @@ def test_each_node_is_asked_once_if_none_answers(run: Run) -> None:
 
 
 def test_a_read_is_repeated_while_shards_of_a_lost_node_come_back(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cluster.connection._PAUSES_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr("cluster.client._PAUSES_SECONDS", (0.0, 0.0))
     away = with_length(b"{}", b"Content-Type: application/json", first=b"HTTP/1.1 503 Service Unavailable\r\n")
 
     async def scenario() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from indexer.changes.stamps import ChangeKind, change_kind, change_kind_in_rebuild, newest_by_id
+from indexer.changes.stamps import ChangeKind, change_kind, change_kind_in_rebuild, change_of, newest_by_id
 from indexer.documents.builder import PendingDocument, tombstone_document
 from mappings.stored_document import TombstoneReason
 from tests.indexer.changes.record_histories import (
@@ -100,3 +100,26 @@ def test_every_state_of_its_moment_is_over_an_absence_and_no_earlier_one(company
     assert {change_kind(each, absent) for each in same} == {ChangeKind.CHANGED}
     assert {change_kind(each, absent) for each in earlier} == {ChangeKind.STALE}
     assert {change_kind_in_rebuild(each, absent) for each in [*same, *earlier]} == {ChangeKind.CHANGED}
+
+
+@given(documents, documents)
+def test_a_change_is_of_the_state_that_the_index_has(one: PendingDocument, other: PendingDocument) -> None:
+    change = change_of(one, row(other))
+    assert (change.document, change.kind, change.known) == (one, change_kind(one, row(other)), row(other))
+    assert change.is_stored is (state(one) == state(other))
+    assert change_of(one, None) == (one, ChangeKind.CHANGED, None)
+    assert not change_of(one, None).is_stored
+
+
+@given(documents, documents)
+def test_a_document_without_a_time_is_never_older_than_the_live_record(
+    one: PendingDocument, other: PendingDocument
+) -> None:
+    def redated(microseconds: int) -> PendingDocument:
+        return structs.replace(one, version=microseconds * 1024 + one.version % 1024)
+
+    live, change = row(other), change_of(structs.replace(one, redated=redated), row(other))
+    assert change.kind is not ChangeKind.STALE or live.deleted
+    if one.content == other.content and not live.deleted:
+        assert change.kind is ChangeKind.UNCHANGED
+        assert 0 <= (change.document.version >> 10) - (live.version >> 10) <= 1

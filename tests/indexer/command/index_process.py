@@ -21,12 +21,12 @@ import os
 import sys
 from cluster import index_state
 from indexer.load import loader
-from indexer import backoff
+from cluster import client
 from indexer.maintenance import compaction
 loader._CHECKPOINT_SECONDS = float(os.environ.get("CHECKPOINT_SECONDS", "0.05"))
 # The package has a function of the same name.
 sys.modules["indexer.update"]._PUBLISH_INTERVAL_SECONDS = 0.05
-backoff._INITIAL_SECONDS = 0.005
+client._INITIAL_SECONDS = 0.005
 compaction._LONGEST_SECONDS = 0.0
 compaction.MAX_LOAD = 100
 index_state.MAX_SEGMENTS = 1

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from indexer.errors import InvalidRecordError, WorkFolderError
-from indexer.reporting.dead_letters import DeadLetters, check_folder
+from indexer.reporting.report import DeadLetters, check_folder
 from indexer.source.lines import RejectedLine, SourceLine
 from indexer.source.opener import open_source
 from mappings import COMPANY, TEAM
@@ -38,7 +38,7 @@ def test_an_unusable_temporary_folder_is_named(tmp_path: Path, monkeypatch: pyte
 
 def test_a_full_disk_is_named(tmp_path: Path) -> None:
     letters = DeadLetters(str(tmp_path), "teams")
-    (tmp_path / Path(letters.target_path).name).symlink_to("/dev/full")
+    (tmp_path / Path(letters.save().path).name).symlink_to("/dev/full")
     letters.add(RejectedLine(SourceLine("file", 1, b"{"), InvalidRecordError("", "is bad"), TEAM))
     for act in (letters.flush, letters.close):
         with pytest.raises(WorkFolderError, match=r"cannot be written to: No space left on device\. Set BROKERAGE_D"):

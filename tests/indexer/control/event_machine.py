@@ -1,6 +1,6 @@
 """The resources, the control index and the event readers in memory: everything that may happen between two steps.
 
-Appending (`indexer.control.publish_events`) and reading
+Appending (`indexer.reso.event_ledger.publish_events`) and reading
 (`service.reso.entity_events.EventLedgerReader`) are the product's own code. A call to Elasticsearch pauses
 before and after its effect; meanwhile others continue, and a process may be killed.
 """
@@ -11,6 +11,7 @@ import asyncio
 import copy
 from collections.abc import Awaitable, Coroutine, Generator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -19,7 +20,7 @@ from elasticsearch import ConflictError
 
 from cluster.connection import ConnectionSettings
 from cluster.control_index import Mark, mark_id
-from indexer.control import publish_events
+from indexer.reso.event_ledger import publish_events
 from indexer.settings import IndexerContext, IndexerSettings
 from mappings import Resource
 from service.reso.entity_events import EventLedger, EventLedgerReader
@@ -197,6 +198,15 @@ class Run(NamedTuple):
     promised: Mapping[str, Mark | None]
 
 
+class _Engine(IndexerContext):
+    """A context of which nothing is repeated."""
+
+    @cached_property
+    def cluster(self) -> Any:
+        """The given client."""
+        return self.client
+
+
 class World:
     """Everything, and the runs that are appending to the ledger."""
 
@@ -205,7 +215,7 @@ class World:
         self.live = {resource.alias: Live(self.control, resource) for resource in resources}
         self.runs: list[Run] = []
         self._reader = EventLedgerReader(cast("Any", self.control), "control")
-        self._engine = IndexerContext(cast("Any", self.control), ConnectionSettings(prefix=""), IndexerSettings())
+        self._engine = _Engine(cast("Any", self.control), ConnectionSettings(prefix=""), IndexerSettings())
 
     def begin(self, growth: int | None = None) -> None:
         """Start another run, which postpones what makes the ledger grow by more than `growth`."""

@@ -3,7 +3,6 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from importlib import import_module
 from typing import Any, NoReturn
 
 import pytest
@@ -12,8 +11,9 @@ from elasticsearch import ConnectionError  # noqa: A004 - the client's name for 
 import cluster.control_index as publications
 from cluster.control_index import HEAD_ID
 from indexer import prune, rollback
+from indexer.after_publish import PublicationPace, after_publish
 from indexer.changes.write_session import WriteSession
-from indexer.control import EventRateLimit, publish_events
+from indexer.reso.event_ledger import publish_events
 from mappings import COMPANY, OFFICE, TEAM
 from tests.indexer.changing_sources import changes, first
 from tests.indexer.conftest import Bench
@@ -23,7 +23,6 @@ from tests.indexer.faulty_responses import FaultyResponses
 from tests.records import deletion, envelope
 
 # The package has a function of the same name.
-UPDATE = import_module("indexer.update")
 NEWER = "2026-03-03T00:00:00Z"
 
 
@@ -40,7 +39,7 @@ def office(name: str, text: str = "new", updated_at: str = NEWER) -> dict[str, A
 @pytest.fixture(autouse=True)
 def numbers_begin_at_1(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let tests name numbers: a new ledger begins with the time."""
-    monkeypatch.setattr("indexer.control.now_microseconds", int)
+    monkeypatch.setattr("indexer.reso.event_ledger.now_microseconds", int)
 
 
 async def start(bench: Bench) -> None:
@@ -98,7 +97,7 @@ async def test_a_change_of_a_killed_run_is_published_by_the_next_run_of_any_kind
     bench: Bench, monkeypatch: pytest.MonkeyPatch, next_run: Callable[[Bench], Awaitable[None]]
 ) -> None:
     await start(bench)
-    monkeypatch.setattr(UPDATE, "publish_events", killed)
+    monkeypatch.setattr("indexer.after_publish.AFTER_PUBLISH", (killed,))
     with pytest.raises(RuntimeError):
         await bench.update({TEAM: [team("t3")]})
     monkeypatch.undo()
@@ -186,17 +185,13 @@ async def test_concurrent_publishers_publish_everything_once(bench: Bench, monke
     async with following(bench) as follower:
         for number in range(8):
             with monkeypatch.context() as patch:
-                patch.setattr(UPDATE, "publish_events", forgotten)
+                patch.setattr("indexer.after_publish.AFTER_PUBLISH", ())
                 await bench.update({TEAM: [team(f"t{number}", "t")], OFFICE: [office(f"o{number}", "o")]})
             await asyncio.gather(*(publish_events(bench.engine()) for _ in range(10)))
             await follower.poll()
         assert follower.copy == await follower.live()
         assert (await follower.ledger()).head.archived > 1
         assert len(follower.published) == (await follower.ledger()).end
-
-
-async def forgotten(*_: object, **__: object) -> None:
-    """Publish nothing."""
 
 
 async def test_above_the_maximum_everything_is_published_again_and_no_archive_is_left(
@@ -238,8 +233,8 @@ async def test_a_mark_published_during_another_append_is_appended_by_its_own_run
 
 
 def test_a_run_may_let_the_ledger_grow_fast_for_a_while_and_slowly_after_that(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, pacing = 1_000.0, EventRateLimit()
-    monkeypatch.setattr("indexer.control.time.monotonic", lambda: now)
+    now, pacing = 1_000.0, PublicationPace()
+    monkeypatch.setattr("indexer.after_publish.time.monotonic", lambda: now)
     assert [pacing.allows(2) for _ in range(51)] == [True] * 50 + [False]
     assert pacing.allows(0)
     now += 119.0
@@ -257,5 +252,5 @@ async def test_a_run_that_fails_does_not_wait_for_its_events(bench: Bench, monke
     faulty = FaultyResponses(bench.client, monkeypatch)
     faulty.change("/_mget", *[lost] * 100)
     with pytest.raises(ConnectionError):
-        await publish_events(bench.engine(), seconds=0.0)
+        await after_publish(bench.engine(), seconds=0.0)
     assert faulty.seen == 1

@@ -10,7 +10,8 @@ from typing import Any
 import orjson
 import pytest
 
-from indexer import ResourceReport, RunStage, RunSummary, backoff
+from cluster import client as cluster_client
+from indexer import ResourceReport, RunStage, RunSummary
 from mappings import COMPANY, TEAM
 from tests.indexer.bulk_writes import proxied_client
 from tests.indexer.changing_sources import (
@@ -45,8 +46,8 @@ TUNED: dict[str, Any] = {"bulk_documents": 10, "shrink_limit": 0.5, "dead_letter
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the backoff to a hundredth."""
-    monkeypatch.setattr(backoff, "_INITIAL_SECONDS", 0.005)
-    monkeypatch.setattr(backoff, "_MAX_SECONDS", 0.6)
+    monkeypatch.setattr(cluster_client, "_INITIAL_SECONDS", 0.005)
+    monkeypatch.setattr(cluster_client, "_MAX_SECONDS", 0.6)
 
 
 def poisoned(lines: Lines, name: str) -> Lines:

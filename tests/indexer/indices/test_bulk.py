@@ -5,9 +5,11 @@ import asyncio
 import orjson
 import pytest
 
-from indexer import ElasticsearchError, LockedError, backoff
+from cluster import client as cluster_client
+from cluster.client import is_write_block
+from indexer import ElasticsearchError, LockedError
 from indexer.bulk import BulkOptions, BulkResult
-from indexer.errors import FencedError, is_write_block
+from indexer.errors import FencedError
 from tests.indexer.bulk_writes import bulk_sender, bulky, count, created_index, proxied_client, writes
 from tests.indexer.conftest import Bench
 from tests.network.bulk_proxy import BulkProxy, cut_before, documents, items, pairs, refused
@@ -17,7 +19,7 @@ from tests.network.http import Reply, Request
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the backoff to a hundredth."""
-    monkeypatch.setattr(backoff, "_INITIAL_SECONDS", 0.005)
+    monkeypatch.setattr(cluster_client, "_INITIAL_SECONDS", 0.005)
 
 
 async def test_every_class_of_document_is_distinguished(bench: Bench) -> None:

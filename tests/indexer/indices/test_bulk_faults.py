@@ -5,8 +5,16 @@ from dataclasses import replace
 
 import pytest
 
+from cluster import client as cluster_client
 from cluster.connection import connect
-from indexer import ElasticsearchError, FolderSource, IndexerContext, RunSummary, backoff, reindex
+from indexer import (
+    ElasticsearchError,
+    FolderSource,
+    IndexerContext,
+    RebuildRequest,
+    RunSummary,
+    reindex,
+)
 from indexer.errors import FencedError
 from mappings import COMPANY, LISTING, TEAM
 from mappings.indices import index_body
@@ -29,7 +37,7 @@ from tests.records import COMPANY_KEY, envelope, write
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the backoff to a hundredth."""
-    monkeypatch.setattr(backoff, "_INITIAL_SECONDS", 0.005)
+    monkeypatch.setattr(cluster_client, "_INITIAL_SECONDS", 0.005)
 
 
 async def through(bench: Bench, proxy: BulkProxy, retry_seconds: float = 5.0) -> RunSummary:
@@ -40,7 +48,8 @@ async def through(bench: Bench, proxy: BulkProxy, retry_seconds: float = 5.0) ->
     async with proxy.running() as address:
         connection = replace(bench.connection, url=(address,))
         async with connect(connection, connections=4, timeout=60) as client:
-            return await reindex(IndexerContext(client, connection, settings), FolderSource(source), resources=[TEAM])
+            context = IndexerContext(client, connection, settings)
+            return await reindex(context, FolderSource(source), RebuildRequest([TEAM]))
 
 
 FAULTS = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from indexer.errors import error_reason, is_write_block
+from cluster.client import error_reason, is_write_block
 
 BLOCKED = {"error": {"type": "cluster_block_exception", "reason": "read-only"}, "status": 403}
 

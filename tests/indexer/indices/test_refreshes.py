@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from elasticsearch import AsyncElasticsearch
 
+from cluster.client import Cluster
 from cluster.connection import ConnectionSettings
 from indexer.errors import ElasticsearchError
-from indexer.generations.lifecycle import refresh_all_copies, refresh_to_seq_nos
-from indexer.scan import count_completely
+from indexer.generations.lifecycle import refresh_completely, refresh_to_seq_nos
 from tests.indexer.conftest import Bench
 from tests.indexer.faulty_responses import FaultyResponses
 
@@ -39,18 +39,18 @@ async def test_a_copy_that_a_refresh_has_not_reached_is_refreshed_again(
     client: AsyncElasticsearch, index: str, faulty: FaultyResponses
 ) -> None:
     faulty.change("/_refresh", unreached)
-    await refresh_all_copies(client, index, SECONDS)
+    await refresh_completely(Cluster.over(client, SECONDS), index)
     assert faulty.seen == 2
     faulty.change("/_refresh", unreached, unreached)
     with pytest.raises(ElasticsearchError, match="could not be refreshed in every copy"):
-        await refresh_all_copies(client, index, 0.0)
+        await refresh_completely(Cluster.over(client, 0.0), index)
 
 
 async def test_a_replica_on_no_node_delays_no_refresh(
     client: AsyncElasticsearch, index: str, faulty: FaultyResponses
 ) -> None:
     faulty.change("/_refresh")
-    await refresh_all_copies(client, index, SECONDS)
+    await refresh_completely(Cluster.over(client, SECONDS), index)
     assert faulty.seen == 1
 
 
@@ -61,11 +61,11 @@ async def test_a_shard_that_statistics_leave_out_is_waited_for(
         body["indices"][index]["shards"].pop("0")
 
     faulty.change("/_stats/docs", without_a_shard)
-    assert sorted(await refresh_to_seq_nos(bench.engine(), index)) == [-1, 0]
+    assert sorted(await refresh_to_seq_nos(bench.engine().cluster, index)) == [-1, 0]
     assert faulty.seen == 2
     faulty.change("/_stats/docs", without_a_shard)
     with pytest.raises(ElasticsearchError, match="is red"):
-        await refresh_to_seq_nos(bench.engine(retry_seconds=0.0), index)
+        await refresh_to_seq_nos(bench.engine(retry_seconds=0.0).cluster, index)
 
 
 async def test_writes_that_not_all_copies_have_are_beyond_the_position(
@@ -77,7 +77,7 @@ async def test_writes_that_not_all_copies_have_are_beyond_the_position(
                 copy["seq_no"] |= {"max_seq_no": 7, "local_checkpoint": 7}
 
     faulty.change("/_stats/docs", ahead)
-    assert sorted(await refresh_to_seq_nos(bench.engine(), index)) == [-1, 0]
+    assert sorted(await refresh_to_seq_nos(bench.engine().cluster, index)) == [-1, 0]
 
 
 async def test_a_count_leaves_out_no_shard(client: AsyncElasticsearch, connection: ConnectionSettings) -> None:
@@ -87,6 +87,6 @@ async def test_a_count_leaves_out_no_shard(client: AsyncElasticsearch, connectio
     await client.indices.create(index=name, settings=settings, wait_for_active_shards=0)
     await client.cluster.health(index=name, wait_for_active_shards=1)
     with pytest.raises(Exception, match="search_phase_execution_exception"):
-        await count_completely(client, name, 0.0, everything)
+        await Cluster.over(client, 0.0).count_completely(name, everything)
     await client.indices.put_settings(index=name, settings={"routing.allocation.total_shards_per_node": 2})
-    assert await count_completely(client, name, SECONDS, everything) == 0
+    assert await Cluster.over(client, SECONDS).count_completely(name, everything) == 0

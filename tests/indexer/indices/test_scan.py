@@ -90,7 +90,7 @@ async def filled(context: IndexerContext, index: str, identifiers: list[str]) ->
         for number, identifier in enumerate(identifiers)
     }
     await fill(context.client, index, sources)
-    await refresh_to_seq_nos(context, index)
+    await refresh_to_seq_nos(context.cluster, index)
     return sources
 
 
@@ -119,7 +119,7 @@ async def test_a_row_says_what_the_index_keeps(context: IndexerContext, index: s
     live = fields("live", 3)
     dead = fields("dead", 4, deleted=True, reason="gone from the source")
     await fill(context.client, index, {"live": sourced(live, b"{}"), "dead": orjson.dumps(dead)})
-    await refresh_to_seq_nos(context, index)
+    await refresh_to_seq_nos(context.cluster, index)
     expected = {
         "live": scan.IndexRow(
             "live", "acme:live", 4, -(2**63) + 3, 1003, 999_997, deleted=False, reason=None, stored_version=1
@@ -169,7 +169,7 @@ async def test_pages_of_documents_are_bounded_in_bytes_and_in_documents(
 ) -> None:
     sources = {f"{number:02}": sourced(fields(f"{number:02}", number), b'"%b"' % (b"x" * 5000)) for number in range(25)}
     await fill(context.client, index, sources)
-    await refresh_to_seq_nos(context, index)
+    await refresh_to_seq_nos(context.cluster, index)
     monkeypatch.setattr(scan, "_FIRST_PAGE", 2)
     monkeypatch.setattr(scan, "BYTES_PER_PAGE", 40_000)
     pages = [len(page) async for page in scan.scan_documents(context, index, query={"match_all": {}}, order="_seq_no")]
@@ -191,12 +191,12 @@ async def test_a_catch_up_reads_documents_after_a_sequence_number(context: Index
 
 async def test_what_was_written_is_counted_and_made_visible(context: IndexerContext, index: str) -> None:
     await fill(context.client, index, {})
-    assert await refresh_to_seq_nos(context, index) == [-1]
+    assert await refresh_to_seq_nos(context.cluster, index) == [-1]
     assert await all_of(scan.scan_rows(context, index)) == []
     assert await all_of(scan.scan_documents(context, index, query={"match_all": {}}, order="_seq_no")) == []
     await context.client.index(index=index, id="a", document=fields("a", 1))
     assert await scan.look_up_rows(context, index, ["a"]) == {}
-    assert await refresh_to_seq_nos(context, index) == [0]
+    assert await refresh_to_seq_nos(context.cluster, index) == [0]
     assert list(await scan.look_up_rows(context, index, ["a"])) == ["a"]
     assert await scan.look_up_rows(context, index, []) == {}
     assert await scan.fetch_documents(context, index, []) == []

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from elasticsearch import AsyncElasticsearch
 
+from cluster import client as cluster_client
 from cluster.connection import ConnectionSettings
 from embedded import EmbeddedCluster, NodeOptions
-from indexer import ElasticsearchError, RefusedError, backoff
+from indexer import ElasticsearchError, RefusedError
 from indexer.generations.preflight import preflight
 from indexer.scan import fetch_documents, scan_documents
 from mappings import COMPANY, TEAM
@@ -52,7 +53,7 @@ async def lift(client: AsyncElasticsearch) -> None:
 
 
 async def test_a_load_settles_to_what_an_overloaded_node_takes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backoff, "_INITIAL_SECONDS", 0.01)
+    monkeypatch.setattr(cluster_client, "_INITIAL_SECONDS", 0.01)
     index, proxy, sent = await created_index(bench, "pressed"), BulkProxy(bench.connection.url[0]), bulky(12_000)
     async with proxied_client(bench, proxy) as client:
         sending = bulk_sender(bench, index, client=client, bulk_documents=100, bulks_in_flight=2, retry_seconds=60)
@@ -83,7 +84,7 @@ async def test_a_record_that_never_fits_is_set_aside_and_those_behind_it_are_app
 async def test_large_records_are_loaded_and_copied_within_the_memory_of_the_node(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backoff, "_INITIAL_SECONDS", 0.01)
+    monkeypatch.setattr(cluster_client, "_INITIAL_SECONDS", 0.01)
     await bench.client.cluster.put_settings(persistent={"indices.breaker.request.limit": "3mb"})
     try:
         teams = [envelope(TEAM, {"uuid": f"t{n}", "description": f"{n} " * 25_000}) for n in range(60)]

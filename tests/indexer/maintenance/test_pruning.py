@@ -3,9 +3,10 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from indexer import RunStage, prunable, prune
-from indexer.bulk import AdaptiveLimit, delete_documents
+from indexer.bulk import delete_documents
 from indexer.changes.write_session import open_write_session
 from indexer.errors import ElasticsearchError
 from indexer.generations.checkpoint import BuildCheckpoint
@@ -146,9 +147,9 @@ async def test_an_interrupted_build_of_another_source_live_generation_or_shape_i
     if what == "source":
         await bench.build({TEAM: TEAMS[:29]})
     elif what == "live":
-        progress.live = f"{bench.connection.alias(TEAM)}-v0000"
+        progress.basis = replace(progress.basis, live=f"{bench.connection.alias(TEAM)}-v0000")
     else:
-        progress.fingerprint = "another"
+        progress.basis = replace(progress.basis, fingerprint="another")
     if what != "source":
         await checkpoint.write(progress)
         await bench.build_folder([TEAM])
@@ -182,5 +183,5 @@ async def test_a_tombstone_that_is_not_deleted_is_not_counted_as_gone(bench: Ben
         await remove_fence(bench.engine(), writer.live, writer.fence)
         rows = [*(await look_up_rows(writer.context, writer.live, ["acme"])).values()]
         with pytest.raises(ElasticsearchError, match="did not delete a document: no such index"):
-            await delete_documents(writer.bulk_sender(AdaptiveLimit(bench.settings)), rows)
+            await delete_documents(writer.sender(), rows)
     assert await company_name(bench) == "the only one"

@@ -4,9 +4,9 @@ import pytest
 from msgspec import structs
 
 from cluster.control_index import Mark
-from indexer.changes.new_lives import repaired_mark
+from indexer.changes.epochs import repaired_mark
 from indexer.clock import now_milliseconds
-from indexer.control import StoredIdentities, begin_life
+from indexer.control import StoredIdentities, begin_epoch
 
 NOW = 1_773_480_413_250
 AHEAD = NOW + 400 * 24 * 3_600_000
@@ -14,7 +14,7 @@ STORED = StoredIdentities("control", "index")
 
 
 def test_readers_read_everything_once_and_not_until_the_clock_comes_round() -> None:
-    begun = begin_life(Mark(clock=AHEAD, sequence=7, epoch=0, generation="g", life="first"), STORED)
+    begun = begin_epoch(Mark(clock=AHEAD, sequence=7, epoch=0, generation="g", life="first"), STORED)
     repaired = repaired_mark(begun, NOW)
     assert (repaired.life, repaired.sequence, repaired.clock) == (begun.life, 7, NOW)
     # Clocks of the earlier life, true ones and those from the future, and of the new one before the repair.
@@ -45,7 +45,7 @@ def test_true_watermarks_of_a_range_of_more_than_a_week_are_believed_once_its_ti
 def test_a_void_watermark_reads_everything_after_a_restore() -> None:
     now = now_milliseconds()
     ahead = structs.replace(MARK, clock=now + 5 * HOUR)
-    mark = begin_life(repaired_mark(ahead, now), StoredIdentities("control", "index", latest_mark=now + HOUR))
+    mark = begin_epoch(repaired_mark(ahead, now), StoredIdentities("control", "index", latest_mark=now + HOUR))
     for clock in (mark.clock, mark.clock + DAY):
         later = structs.replace(mark, clock=clock)
         assert [later.clock_to_resume(given) for given in (now, now + 2 * HOUR, ahead.clock)] == [0, 0, 0]

@@ -4,13 +4,17 @@ from dataclasses import replace
 
 import pytest
 
+from cluster import client as cluster_client
 from cluster.control_index import CONTROL_BODY, ensure_index
-from indexer import LockedError, backoff
-from indexer.generations.checkpoint import BuildCheckpoint, BuildProgress
+from indexer import LockedError
+from indexer.generations.checkpoint import BuildBasis, BuildCheckpoint, BuildProgress
+from indexer.reporting.report import SavedLetters
+from mappings import TEAM
 from tests.indexer.bulk_writes import proxied_client
 from tests.indexer.conftest import Bench
 from tests.network.bulk_proxy import RequestProxy
 from tests.network.http import HANG_UP, Reply, Request
+from tests.records import envelope
 
 
 class LosingProxy(RequestProxy):
@@ -31,14 +35,20 @@ class LosingProxy(RequestProxy):
         return answered
 
 
+def begun_build(candidate: str, live: str | None = None) -> BuildProgress:
+    """Return the progress of a build that has just begun."""
+    basis = BuildBasis("source", live, "", "shape", "", None)
+    return BuildProgress(candidate, basis, taken_at=1, letters=SavedLetters("letters"), follows=-1)
+
+
 async def begun(bench: Bench) -> BuildProgress:
     """Return the progress of a build that has just begun, under a prefix with a control index."""
     await ensure_index(bench.client, bench.connection.control_index, CONTROL_BODY)
-    return BuildProgress("teams-v0002", None, "source", "shape", taken_at=1, dead_letters="letters", follows=-1)
+    return begun_build("teams-v0002")
 
 
 async def test_a_lost_response_is_not_taken_for_another_run(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backoff, "_INITIAL_SECONDS", 0.005)
+    monkeypatch.setattr(cluster_client, "_INITIAL_SECONDS", 0.005)
     proxy = LosingProxy(bench.connection.url[0], await begun(bench))
     async with proxied_client(bench, proxy) as client:
         checkpoint = BuildCheckpoint(replace(bench, client=client).engine(), "teams")
@@ -61,3 +71,14 @@ async def test_of_two_runs_only_one_goes_on(bench: Bench) -> None:
     progress.line = 6
     with pytest.raises(LockedError, match="Another run has resumed the build of teams"):
         await one.write(progress)
+
+
+async def test_a_build_of_another_version_of_the_program_is_begun_again_and_that_is_said(bench: Bench) -> None:
+    await ensure_index(bench.client, bench.connection.control_index, CONTROL_BODY)
+    old = {"progress": {"candidate": bench.connection.alias(TEAM) + "-v0001", "phase": "grafted"}}
+    name = f"build-{bench.connection.alias(TEAM)}"
+    await bench.client.index(index=bench.connection.control_index, id=name, document=old)
+    report = (await bench.build({TEAM: [envelope(TEAM)]})).report_for("teams")
+    assert report.warnings == ["an interrupted build of another version of this program is built again"]
+    assert await bench.live(TEAM) == "teams-v0001"
+    assert await BuildCheckpoint(bench.engine(), bench.connection.alias(TEAM)).read() is None

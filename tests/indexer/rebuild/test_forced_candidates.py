@@ -1,6 +1,7 @@
 """Force takes the candidate that was refused, without reading its source again, if nothing has changed since."""
 
 import pytest
+from msgspec.structs import replace
 
 from indexer import ResourceReport, RunStage
 from indexer.generations.checkpoint import BuildCheckpoint
@@ -64,7 +65,7 @@ async def test_force_says_why_it_reads_again(bench: Bench, changed: str, said: s
     if changed == "source":
         write(bench.folder, {TEAM: teams(4)})
     elif changed == "live":
-        progress.live = f"{bench.connection.alias(TEAM)}-v0000"
+        progress.basis = replace(progress.basis, live=f"{bench.connection.alias(TEAM)}-v0000")
     elif changed == "companies":
         write(
             bench.folder,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from indexer.documents.line_parser import ChunkReader, ParsedChunk
-from indexer.load.chunk_writer import ChunkWriter
+from indexer.load.loader import ChunkWriter
 from mappings import TEAM
 from tests.indexer.conftest import Bench
 from tests.records import envelope

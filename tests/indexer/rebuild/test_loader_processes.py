@@ -1,6 +1,7 @@
 """Several processes load what one loads: the same documents, stamps, counts and dead letters."""
 
 import gzip
+import subprocess
 import sys
 from dataclasses import replace
 from typing import Any
@@ -72,3 +73,8 @@ async def test_a_range_that_ends_every_process_ends_the_build(bench: Bench, monk
         await bench.build({COMPANY: [envelope(COMPANY)]}, processes=2)
     monkeypatch.undo()
     assert (await bench.build({COMPANY: [envelope(COMPANY)]}, processes=2)).exit_code == 0
+
+
+def test_one_process_imports_nothing_of_several() -> None:
+    program = "import sys, brokerage.index.load; print('indexer.load.processes' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "False"  # noqa: S603 - its own program

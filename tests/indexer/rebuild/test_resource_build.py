@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cluster.control_index import ensure_index
 from indexer import RunStage
-from indexer.bulk import AdaptiveLimit, BulkResult, BulkSender, BulkWrite
+from indexer.bulk import AdaptiveLimit, BulkOptions, BulkResult, BulkSender, BulkWrite
 from indexer.documents.companies import Companies
 from indexer.documents.line_parser import LineParser, ParsedChunk
 from indexer.source.lines import SourceLine
@@ -118,7 +118,7 @@ async def test_hostile_records_lie_byte_for_byte_between_tabs(bench: Bench, text
     index = bench.connection.alias(LISTING)
     await ensure_index(bench.client, index, index_body(LISTING))
     parser, chunk = LineParser(LISTING, Companies({COMPANY_KEY})), ParsedChunk()
-    sender = BulkSender(bench.client, index, AdaptiveLimit(bench.settings), bench.settings)
+    sender = BulkSender(bench.client, index, AdaptiveLimit(bench.settings), bench.settings, BulkOptions())
     for number, (one, two, free) in enumerate(texts):
         identifier = f"l{number}-{secrets.token_hex(4)}"
         sent = envelope(LISTING, {"PlatformListingId": identifier, "Address": one, "City": two, "Address2": free})

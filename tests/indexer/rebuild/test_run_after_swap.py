@@ -10,6 +10,7 @@ from indexer.generations.lifecycle import GenerationLifecycle
 from mappings import TEAM
 from tests.indexer.conftest import Bench
 from tests.indexer.lock.test_distributed_lock import hold, lock_holder
+from tests.indexer.rebuild.test_build_checkpoint import begun_build
 from tests.records import envelope
 
 
@@ -28,9 +29,7 @@ class Successor:
         present = await self._lifecycle.generations()
         await self.checkpoint.read()
         candidate = await self._lifecycle.create(present)
-        self.progress = BuildProgress(
-            candidate, present.live, "source", "shape", taken_at=1, dead_letters="letters", follows=-1
-        )
+        self.progress = begun_build(candidate, present.live)
         await self.checkpoint.write(self.progress)
 
 
@@ -54,7 +53,7 @@ async def test_a_run_that_loses_its_lock_after_the_swap_deletes_nothing_of_its_s
 async def test_a_checkpoint_that_another_run_has_written_is_not_deleted(bench: Bench) -> None:
     assert (await bench.build({TEAM: [envelope(TEAM)]})).exit_code == 0
     successor, checkpoint = Successor(bench), BuildCheckpoint(bench.engine(), bench.connection.alias(TEAM))
-    await checkpoint.write(BuildProgress("a", None, "source", "shape", taken_at=1, dead_letters="l", follows=-1))
+    await checkpoint.write(begun_build("a"))
     await successor.begin()
     await checkpoint.clear()
     assert await successor.checkpoint.read() == successor.progress

@@ -7,8 +7,8 @@ import pytest
 from indexer import ResourceStatus, RunStage, prunable, prune, status
 from indexer.documents.builder import PendingDocument
 from indexer.generations.checkpoint import BuildCheckpoint
-from indexer.generations.gates import DocumentSample
 from indexer.generations.lifecycle import GenerationLifecycle
+from indexer.load.loader import DocumentSample
 from mappings import COMPANY, TEAM
 from tests.indexer.command.test_command import lines, run
 from tests.indexer.conftest import Bench

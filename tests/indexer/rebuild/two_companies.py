@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from indexer import IndexerContext, RunSummary, open_source, reindex
+from indexer import IndexerContext, RebuildRequest, RunSummary, open_source, reindex
 from indexer.documents.companies import BY_SOURCE, CoverageRequest
 from indexer.scan import scan_documents
 from mappings import COMPANY, RESOURCES, TEAM, Resource
@@ -59,7 +59,7 @@ class Loader:
         is_forced = options.pop("force", False)
         with open_source(name) as source:
             engine = self.bench.engine(**options)
-            return await reindex(engine, source, resources=resources, covered=covered, force=is_forced)
+            return await reindex(engine, source, RebuildRequest(resources, covered, is_forced))
 
 
 async def stored(engine: IndexerContext, resource: Resource = TEAM) -> dict[str, tuple[str, int, bytes]]:

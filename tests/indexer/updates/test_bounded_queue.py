@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from indexer.update import BoundedQueue
+from indexer.source.queue import BoundedQueue
 
 MANY = 100
 

@@ -9,11 +9,10 @@ import pytest
 
 from indexer import open_source, rollback
 from indexer.documents.companies import Companies
-from indexer.generations.checkpoint import BuildJob
-from indexer.generations.gates import DocumentSample, SwapGate
-from indexer.generations.lifecycle import GenerationLifecycle
-from indexer.reporting.dead_letters import DeadLetters
-from indexer.reporting.report import ResourceReport
+from indexer.generations.candidate import BuildJob, Candidate
+from indexer.generations.gates import too_many_changes
+from indexer.lock import open_run
+from indexer.reporting.report import DeadLetters, ResourceReport
 from indexer.verify.verification import DifferenceKind, verify_against_generation, verify_against_source
 from mappings import AGENT, COMPANY, LISTING, TEAM, Resource
 from tests.indexer.conftest import Bench
@@ -182,8 +181,10 @@ async def test_the_gate_names_what_stays_from_the_future(bench: Bench) -> None:
     await bench.client.indices.refresh(index=live)
     with open_source(str(bench.folder)) as source, closing(DeadLetters(str(bench.folder), "teams")) as letters:
         job = BuildJob(TEAM, source, Companies(), report, letters, 0.0, False, print)
-        gate = SwapGate(bench.engine(), job, GenerationLifecycle(bench.engine(), TEAM), DocumentSample())
-        await gate.check_bounds(live, None)
+        async with open_run(bench.engine()) as lock:
+            candidate = await Candidate.opened(bench.engine(), lock, job)
+            candidate.progress.candidate = live
+            assert await too_many_changes(candidate) is None
     (warning,) = report.warnings
     assert "keeps 1 records dated in the future (t)" in warning
 

@@ -1,6 +1,5 @@
 """Incremental updates: what is served follows the newest version, whatever comes when and how often."""
 
-from importlib import import_module
 from typing import Any
 
 import pytest
@@ -102,7 +101,7 @@ async def test_the_failure_of_an_update_is_reported_and_not_that_of_its_events(
         raise ElasticsearchError("The control index cannot be read.")
 
     await bench.build({COMPANY: [envelope(COMPANY)]})
-    monkeypatch.setattr(import_module("indexer.update"), "publish_events", fail)
+    monkeypatch.setattr("indexer.after_publish.AFTER_PUBLISH", (fail,))
     with pytest.raises(RefusedError, match="was never built"):
         await bench.update({TEAM: [team("one", 0)]})
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from indexer.generations.candidate import reconcile
+from indexer.generations.comparison import reconcile
 from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING, Resource
 from tests.indexer.conftest import Bench, assert_nothing_refused
 from tests.indexer.updates.polling_consumers import PollingConsumer, ServedFeed, SourceClock, open_feed
@@ -148,7 +148,7 @@ async def test_what_was_seen_only_while_a_rebuild_ran_is_followed_by_what_the_re
                 seen.append(consumer.copy["l01"]["ListPrice"])
         await reconcile(*given)
 
-    monkeypatch.setattr("indexer.rebuild.reconcile", slow_reconcile)
+    monkeypatch.setattr("indexer.generations.comparison.reconcile", slow_reconcile)
     await rebuild(bench, [listing(f"l{number:02}", 100, SPAN_SECONDS + 9) for number in range(100)])
     assert seen == [200]
     assert await consumer.poll() >= {"l01"}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from indexer import begin_new_lives
+from indexer import begin_new_epochs
 from tests.feed.snapshot_repository import SnapshotRepository, snapshot_repository
 from tests.indexer.conftest import Bench
 from tests.reso.expected_index import differences
@@ -43,7 +43,7 @@ async def test_a_restored_index_receives_again_what_the_restore_undid(
             assert await differences(bench, server) == {}
             await snapshots.restore("first")
             if is_declared:
-                await begin_new_lives(bench.engine())
+                await begin_new_epochs(bench.engine())
             assert await differences(bench, server) != {}
             assert "restored or rolled back" in " ".join((await rounds.run_round()).lines)
             assert await differences(bench, server) == {}

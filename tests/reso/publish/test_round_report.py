@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from indexer.control import ReplicationStatus, read_replications, record_replication
 from indexer.reso.client.reso_client import ResoClient
+from indexer.reso.replication_status import ReplicationStatus, read_replications, record_replication
 from mappings import LISTING, SOLD_LISTING
 from tests.indexer.conftest import Bench
 from tests.reso.expected_index import ACME, differences

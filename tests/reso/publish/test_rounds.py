@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from cluster.client import gather_or_cancel
 from indexer.errors import SourceError
-from indexer.reso.replication import gather_or_cancel
 from indexer.reso.sync.entity_events import EntityEventFollower
 from tests.indexer.conftest import Bench
 from tests.reso.expected_index import differences

@@ -8,8 +8,8 @@ import sys
 import pytest
 from elasticsearch import ConnectionError  # noqa: A004 - the client's name for it
 
-from indexer import backoff
-from indexer.backoff import retry
+from cluster import client
+from cluster.client import retry
 from mappings import TEAM
 from tests.indexer.command.test_command import environment
 from tests.indexer.conftest import Bench
@@ -19,8 +19,8 @@ pytestmark = pytest.mark.usefixtures("quick")
 NOWHERE = "http://127.0.0.1:9"
 # Its first waits, of which it says nothing, take no part of the seconds after which it gives up.
 PROGRAM = """
-from indexer import backoff
-backoff._INITIAL_SECONDS = 0.005
+from cluster import client
+client._INITIAL_SECONDS = 0.005
 from brokerage.index import index
 index()
 """
@@ -29,8 +29,8 @@ index()
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Short waits, and no warning before."""
-    monkeypatch.setattr(backoff, "_INITIAL_SECONDS", 0.001)
-    monkeypatch.setattr(backoff, "_warnings", backoff._Warnings())
+    monkeypatch.setattr(client, "_INITIAL_SECONDS", 0.001)
+    monkeypatch.setattr(client, "_warnings", client._Warnings())
 
 
 class _Outage:

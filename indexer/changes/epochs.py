@@ -1,49 +1,50 @@
-"""New lives of data that were restored (decision 18), and the repair of stamps of a clock that was ahead.
+"""New epochs of data that were restored (decision 18), and the repair of stamps of a clock that was ahead.
 
-A new life is begun for all resources before a run changes any of them, or by command after a restore, so that consumers
-start again from what is there. Stamps and watermarks of a run under a clock that was ahead are in the future.
+A new epoch is begun for all resources before a run changes any of them, or by command after a restore, so that
+consumers start again from what is there. Stamps and watermarks of a run under a clock that was ahead are in the future.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 from msgspec import structs
 
 from cluster.control_index import Mark, mark_id
-from indexer.bulk import AdaptiveLimit, BulkOptions, BulkSender
+from indexer.after_publish import after_publish
+from indexer.bulk import BulkOptions, bulk_sender
 from indexer.changes.rewrites import restamped_write, write_all
 from indexer.changes.write_session import WriteSession, open_write_session
 from indexer.clock import is_ahead, now_milliseconds
 from indexer.control import (
     StoredIdentities,
     is_replaced,
-    publish_events,
     read_all_identities,
     read_documents,
-    renumber_events,
 )
 from indexer.errors import RefusedError, translate_client_errors
-from indexer.generations.lifecycle import GenerationLifecycle
-from indexer.lock import acquire_lock, ignore_wait
+from indexer.generations.lifecycle import GenerationLifecycle, live_generations
+from indexer.lock import ignore_wait, open_run
+from indexer.reso.event_ledger import renumber_events
 from indexer.scan import scan_documents
 from indexer.settings import IndexerContext
 from mappings import RESOURCES, Resource
 from mappings.stored_document import stamped_sequence
 
 
-async def begin_due_lives(context: IndexerContext, on_wait: Callable[[str], None]) -> list[str]:
-    """Begin a new life of each resource whose data, or marks, were restored, replaced or lost since the last run.
+async def begin_due_epochs(context: IndexerContext, on_wait: Callable[[str], None]) -> list[str]:
+    """Begin a new epoch of each resource whose data, or marks, were restored, replaced or lost since the last run.
 
-    Returns the names of the present lives. Raises LockedError or RefusedError.
+    Returns the names of the present epochs. Raises LockedError or RefusedError.
     """
-    marks = await _read_marks(context)
-    due = [*await _replaced(context, marks), *await _without_mark(context, marks)]
+    marks, live = await asyncio.gather(_read_marks(context), live_generations(context))
+    without_mark = [resource for resource in RESOURCES if resource in live and resource not in marks]
+    due = [*await _replaced(context, marks), *without_mark]
     for resource in due:
         if await GenerationLifecycle(context, resource).live() is not None:
             async with open_write_session(context, resource, on_wait):
-                pass  # a session begins a new life where one is due
+                pass  # a session begins a new epoch where one is due
     present = await _read_marks(context) if due else marks
     return [mark.life for mark in present.values() if mark.life]
 
@@ -51,16 +52,6 @@ async def begin_due_lives(context: IndexerContext, on_wait: Callable[[str], None
 async def replaced_resources(context: IndexerContext) -> list[Resource]:
     """Return the resources whose mark describes another control index, or another index than there is now."""
     return await _replaced(context, await _read_marks(context))
-
-
-async def _without_mark(context: IndexerContext, marks: Collection[Resource]) -> list[Resource]:
-    """Return the loaded resources without a mark, as after a loss of the control index."""
-    found: list[Resource] = []
-    for resource in RESOURCES:
-        with suppress(RefusedError):  # an alias of another program
-            if resource not in marks and await GenerationLifecycle(context, resource).live() is not None:
-                found.append(resource)
-    return found
 
 
 async def _replaced(context: IndexerContext, marks: Mapping[Resource, Mark]) -> list[Resource]:
@@ -81,12 +72,12 @@ async def _read_marks(context: IndexerContext) -> dict[Resource, Mark]:
     return {ids[each["_id"]]: msgspec.convert(each["_source"], Mark) for each in documents}
 
 
-async def begin_new_lives(
+async def begin_new_epochs(
     context: IndexerContext,
     resources: Sequence[Resource] = RESOURCES,
     on_wait: Callable[[str], None] = ignore_wait,
 ) -> list[str]:
-    """Begin a new life of each loaded resource and return their aliases.
+    """Begin a new epoch of each loaded resource and return their aliases.
 
     Tokens and event numbers from before are void, and readers by time read everything once more. Raises
     ElasticsearchError, LockedError, or RefusedError if nothing is loaded.
@@ -97,9 +88,9 @@ async def begin_new_lives(
             raise RefusedError("Nothing is loaded: restore the indices first, or load them with `index reindex`.")
         for resource in loaded:
             async with open_write_session(context, resource, on_wait) as session:
-                await session.begin_life()
+                await session.begin_epoch()
         await renumber_events(context)
-        await publish_events(context)
+        await after_publish(context)
         return [resource.alias for resource in loaded]
 
 
@@ -129,15 +120,11 @@ async def repair_clock(
     Sequences stay, so tokens of the change feed remain valid. Raises ClockError while this host's own clock is wrong,
     ElasticsearchError or LockedError.
     """
-    control, seconds = context.connection.control_index, context.settings.lock_wait_seconds
     with translate_client_errors():
         if await GenerationLifecycle(context, resource).live() is None:
             return None
-        async with (
-            acquire_lock(context.client, control, wait_seconds=seconds, on_wait=on_wait),
-            open_write_session(context, resource, on_wait) as session,
-        ):
-            return await _repair(session)
+    async with open_run(context, on_wait), open_write_session(context, resource, on_wait) as session:
+        return await _repair(session)
 
 
 async def _repair(session: WriteSession) -> ClockRepair | None:
@@ -155,7 +142,7 @@ async def _repair(session: WriteSession) -> ClockRepair | None:
 def repaired_mark(mark: Mark, now: int) -> Mark:
     """Return the mark at the present; readers that an earlier repair sent back to another time are sent there still.
 
-    If a new life began while the clock was ahead, readers with clocks from then read everything.
+    If a new epoch began while the clock was ahead, readers with clocks from then read everything.
     """
     repaired = mark.repaired if mark.void > now else now
     if mark.resend_before > now:
@@ -174,7 +161,7 @@ async def _restamp(session: WriteSession, index: str, now: int) -> int:
     target = session.fence if index == session.live else index
     ranges, is_live = await session.lifecycle.ranges(index), index == session.live
     options = BulkOptions(replaces_equal=True, require_alias=is_live, opaque_id=session.lock.opaque_id, ranges=ranges)
-    sender = BulkSender(context.client, target, AdaptiveLimit(context.settings), context.settings, options)
+    sender = bulk_sender(context, target, options)
     from_future = {"range": {"clock": {"gt": now}}}
     async for page in scan_documents(context, index, query=from_future, order="feed_key"):
         await write_all(
