@@ -222,7 +222,6 @@ class Cluster(AsyncElasticsearch):
 
     @classmethod
     def over(cls, client: AsyncElasticsearch, retry_seconds: float) -> Self:
-        """Return this client over the connections of another one."""
         cluster = cls(_transport=client.transport)
         # What `options` of the client passes on to a view of itself.
         cluster._headers, cluster._request_timeout = client._headers, client._request_timeout  # noqa: SLF001

@@ -207,7 +207,6 @@ class FieldSummary:
     _greatest_number: str = field(default="", init=False)
 
     def add(self, value: Any) -> None:
-        """Count a value."""
         self.filled += 1
         measure = len(value) if isinstance(value, list | dict) else value
         if isinstance(measure, str):
@@ -255,7 +254,6 @@ class FieldStatistics:
     """The fields of one resource."""
 
     def __init__(self, resource: Resource) -> None:
-        """Start with empty fields."""
         self._fields = {one.name: FieldSummary(one.name) for one in resource.stored}
         self.records = 0
 
@@ -344,7 +342,6 @@ class IdentifierLedger:
     """The identifiers and references of the lines that were added."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
-        """Use an empty database."""
         self._database = database
 
     def add(self, resource: Resource, documents: list[tuple[PendingDocument, dict[str, Any]]]) -> None:
@@ -368,7 +365,6 @@ class IdentifierLedger:
         self._database.execute("CREATE INDEX identifiers ON lines (resource, id)")
 
     def merged(self, resource: Resource) -> MergedIdentifiers:
-        """Return the identifiers of a resource that several lines have."""
         sums = f"SELECT COUNT(*), SUM(lines), SUM(contents > 1), SUM(companies > 1) FROM ({_MERGED})"  # noqa: S608 - fixed
         counts = [int(count or 0) for count in self._database.execute(sums, (resource.alias,)).fetchone()]
         examples = self._database.execute(
@@ -378,7 +374,6 @@ class IdentifierLedger:
         return MergedIdentifiers(counts[0], counts[1], counts[2], counts[3], shown)
 
     def references(self, resource: Resource) -> list[ReferenceCheck]:
-        """Return the references of a resource."""
         return [self._reference(resource, name, target) for name, target in _references_of(resource)]
 
     def _reference(self, resource: Resource, name: str, target: Resource) -> ReferenceCheck:

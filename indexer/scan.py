@@ -267,7 +267,6 @@ def _batches(identifiers: Sequence[str], size: int) -> list[Sequence[str]]:
 
 
 def _page_size(documents: list[StoredDocument]) -> int:
-    """Return how many documents of this average size make a page."""
     average = sum(len(document.source) for document in documents) // max(1, len(documents))
     return max(1, min(DOCUMENTS_PER_PAGE, BYTES_PER_PAGE // max(1, average)))
 

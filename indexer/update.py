@@ -142,11 +142,9 @@ class Updaters:
         self._exit_stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        """Begin."""
         return self
 
     async def __aexit__(self, *_details: object) -> None:
-        """Publish what is applied, and release all locks."""
         await self._exit_stack.aclose()
 
     def of(self, resource: Resource | None) -> ResourceUpdater:

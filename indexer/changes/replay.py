@@ -36,7 +36,6 @@ class ReplayOrigin(NamedTuple):
     companies: Coverage = ALL_COMPANIES
 
     async def documents(self, context: IndexerContext) -> AsyncIterator[list[StoredDocument]]:
-        """Yield the documents to replay, shard by shard, in pages."""
         for after, shard in zip(self.after, shard_numbers(self.after), strict=True):
             query = {"bool": {"filter": [{"range": {"_seq_no": {"gt": after}}}, self.companies.query]}}
             async for page in scan_documents(context, self.generation, query=query, order="_seq_no", shard=shard):
@@ -82,7 +81,6 @@ async def replay(  # noqa: PLR0913 - from where to where, and what `index` may r
 
 
 def _state(document: StoredDocument, first_future: int) -> StoredState:
-    """Return the state of a document, as a row would have it."""
     state = _decode_state(document.source)
     return state if state.version < first_future else structs.replace(state, version=UNDATED)
 

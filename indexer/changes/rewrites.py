@@ -176,7 +176,6 @@ def _redirected_write(move: IndexRow, company: str) -> BulkWrite:
 async def move_pages(
     context: IndexerContext, index: str, sequences: Mapping[str, int]
 ) -> AsyncIterator[list[tuple[IndexRow, IndexRow]]]:
-    """Yield the moves in a range of sequences, each with its record."""
     query: dict[str, Any] = {"bool": {"filter": [{"term": {"deleted": True}}, {"range": {"sequence": sequences}}]}}
     async for page in scan_rows(context, index, query=query):
         owners = {row.id: split_document_id(row.id)[1] for row in page if is_move(row.id)}

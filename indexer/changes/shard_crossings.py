@@ -86,7 +86,6 @@ class ShardCrossings:
         return write._replace(source=hide(write.source, intervals))
 
     def left_write(self, copy: StoredDocument) -> BulkWrite:
-        """Return the write that marks a copy as left."""
         intervals = self._intervals[copy.id][self.ranges.shard(stored_feed_key(copy.source))]
         return BulkWrite(copy.id, copy.version, hide(copy.source, intervals, has_left=True))
 

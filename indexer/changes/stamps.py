@@ -106,7 +106,6 @@ def change_of(
     known: IndexRow | None,
     kind_of: Callable[[PendingDocument, IndexRow | None], ChangeKind] = change_kind,
 ) -> Change:
-    """Return what a document of a source changes of the state that the index has."""
     document = at_live_time(given, known)
     return Change(document, kind_of(document, known), known)
 
@@ -262,7 +261,6 @@ def expired_tombstones(context: IndexerContext) -> dict[str, Any]:
 
 
 def is_expired_tombstone(context: IndexerContext, row: IndexRow) -> bool:
-    """Whether a row is a tombstone that is no longer kept."""
     return row.deleted and row.clock < _oldest_kept_clock(context)
 
 

@@ -34,7 +34,6 @@ class UpdateResult:
     rejected: list[tuple[PendingDocument, str]] = field(default_factory=list)
 
     def add_rejected(self, result: BulkResult) -> set[str]:
-        """Add the rejected documents of a bulk result and return their record identifiers."""
         rejected = [(write.document, reason) for write, reason in result.rejected if write.document is not None]
         self.rejected += rejected
         return {document.id for document, _ in rejected}

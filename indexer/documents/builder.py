@@ -84,7 +84,6 @@ class PendingDocument(msgspec.Struct, gc=False):
 
 
 def rejected_document(document: PendingDocument, reason: str, field: str = "") -> RejectedLine:
-    """Return the line of a document that was refused, with the reason."""
     return RejectedLine(document.line, InvalidRecordError(field, reason), None, frozenset({document.id}))
 
 
@@ -134,7 +133,6 @@ class DocumentBuilder:
     """Builds the documents of one resource."""
 
     def __init__(self, resource: Resource) -> None:
-        """Compile everything that follows from the declaration of the resource."""
         self._identifier = resource.identifier
         self._search_values = SearchValues(resource, resource.search_fields)
         self._restricted = restricted_hashes(resource)
@@ -208,7 +206,6 @@ class SearchValues:
     """Reads the search fields of one resource."""
 
     def __init__(self, resource: Resource, fields: Iterable[SearchField]) -> None:
-        """Compile what follows from the declarations."""
         declared = [field for field in fields if field.conversion is not Conversion.FEATURE]
         numbers = {member.name for member in resource.stored if member.kind in _NUMBERS}
         plain = [field for field in declared if _is_plain(field, numbers)]
@@ -245,7 +242,6 @@ class MissingValues:
     """Adds the search fields that documents of earlier versions lack, when they are copied."""
 
     def __init__(self, resource: Resource) -> None:
-        """Compile what follows from the declaration."""
         fields = [field for field in resource.search_fields if field.origin is FieldOrigin.RECORD]
         added = [field.name for field in fields if field.conversion in _ADDED]
         self._added = re.compile(rb',"(?:%b)":' % "|".join(added).encode()) if added else None
@@ -270,7 +266,6 @@ class MissingValues:
 
 @cache
 def missing_values(resource: Resource) -> MissingValues:
-    """Return the values of a resource, compiled once."""
     return MissingValues(resource)
 
 
@@ -368,7 +363,6 @@ class RestrictedHashes:
     """
 
     def __init__(self, resource: Resource) -> None:
-        """Compile what follows from the declaration."""
         self.open_members = tuple(
             field.name for field in resource.stored if field in resource.guarded or field.name in resource.volatile
         )
@@ -447,5 +441,4 @@ def _opened(record: dict[str, Any], members: Collection[str]) -> OpenRecord:
 
 @cache
 def restricted_hashes(resource: Resource) -> RestrictedHashes:
-    """Return the hashes of a resource, compiled once."""
     return RestrictedHashes(resource)

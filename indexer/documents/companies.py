@@ -75,7 +75,6 @@ class Coverage:
             )
 
     def __str__(self) -> str:
-        """Return the names of the companies, ten at most."""
         if self.companies is None:
             return EVERY_COMPANY_COVERED
         names = sorted(self.companies)
@@ -132,7 +131,6 @@ class Companies:
         return identifier if identifier in self.keys else self.keys_by_numeric_id.get(identifier)
 
     def add(self, key: str, numeric_id: str | None) -> None:
-        """Add a company."""
         self.keys.add(key)
         if numeric_id is not None:
             self.keys_by_numeric_id.setdefault(numeric_id, key)

@@ -70,7 +70,6 @@ class EnvelopeDecoder:
     """Decodes any valid envelope of one resource."""
 
     def __init__(self, resource: Resource) -> None:
-        """Compile the decoder."""
         self._names = _member_names(_envelope_type(resource, record_type(resource)))
         self._decode = msgspec.json.Decoder(_envelope_type(resource, record_type(resource))).decode
 
@@ -106,7 +105,6 @@ def _invalid_record(message: str, names: Collection[str]) -> InvalidRecordError:
 
 
 def _member_names(struct: type[msgspec.Struct]) -> frozenset[str]:
-    """Return the names of the members of an object and of all objects in it."""
     found = set(struct.__struct_fields__)
     for member in msgspec.structs.fields(struct):
         for part in (member.type, *get_args(member.type), *chain.from_iterable(map(get_args, get_args(member.type)))):

@@ -46,7 +46,6 @@ class LineParser:
     """Checks and normalizes the envelopes of one resource."""
 
     def __init__(self, resource: Resource, companies: Companies, settings: IndexerSettings = _DEFAULTS) -> None:
-        """Compile everything that follows from the declaration."""
         self.resource = resource
         self._times = CredibleTimes(resource, settings.future_seconds)
         self._decode_strictly = strict_decoder(resource)

@@ -67,7 +67,6 @@ class RecordNormalizer:
     """Normalizes the records of one resource."""
 
     def __init__(self, fields: tuple[Field, ...]) -> None:
-        """Derive the shape of records with these members."""
         self._shape = _normalized_shape(fields)
         # The strict record type leaves only these to normalize.
         self._top = replace(self._shape, date_times=(), forms=(), single=(), several=())
@@ -173,7 +172,6 @@ def _whole(name: str, number: float) -> int:
 
 
 def _count(name: str, number: float, whole: int, roundings: Roundings) -> None:
-    """Count a number that had a fraction."""
     known = roundings.get(name)
     roundings[name] = replace(known, count=known.count + 1) if known else RoundedField(name, 1, number, whole)
 

@@ -45,7 +45,6 @@ def folded(name: str) -> str:
 
 
 def field_of_column(resource: Resource, column: str) -> NamedField | None:
-    """Return the field that a column's name means, or is close to."""
     known, name = _known_names(resource), folded(column.replace("#", " number"))
     if name in known:
         return known[name]
@@ -72,7 +71,6 @@ def _synonyms(resource: Resource) -> Iterator[tuple[str, list[str]]]:
 
 
 def _dictionary_names(resource: Resource) -> Iterator[tuple[str, list[str]]]:
-    """Yield our fields with the names that the RESO Data Dictionary has for them."""
     for entity in _dictionary().values():
         if isinstance(entity, dict) and resource.alias in entity.get("aliases", ()):
             for name, declared in entity["fields"].items():
@@ -107,8 +105,6 @@ def street_columns(columns: list[str]) -> list[str]:
 
 
 def resource_of(file: str, columns: list[str]) -> Resource:
-    """Return the resource that a table probably has, by the names of its file and columns."""
-
     def score(resource: Resource) -> tuple[float, bool]:
         named = [one for column in columns if (one := field_of_column(resource, column))]
         sure = {one.name for one in named if one.confidence is not Confidence.LOW}
@@ -180,7 +176,6 @@ class ColumnValues:
     """A sample of a column's values that are not empty."""
 
     def __init__(self, values: Sequence[str]) -> None:
-        """Leave out empty values, and texts that mean the same."""
         self.all = [value for value in values if value]
         self.empty_texts = sorted({value for value in self.all if value in _EMPTY_TEXTS})
         self.values = [value for value in self.all if value not in _EMPTY_TEXTS]
@@ -188,12 +183,10 @@ class ColumnValues:
 
     @property
     def example(self) -> str:
-        """The first value."""
         return self.values[0] if self.values else ""
 
     @property
     def are_uuids(self) -> bool:
-        """Whether all values are UUIDs."""
         return bool(self.values) and all(map(_UUID.fullmatch, self.different))
 
     @property
@@ -203,7 +196,6 @@ class ColumnValues:
 
     @property
     def are_unique(self) -> bool:
-        """Whether no value is repeated."""
         return bool(self.values) and len(self.different) == len(self.values)
 
     @property
@@ -218,7 +210,6 @@ class ColumnValues:
         return "ListPrice" if all(value[0] in _CURRENCIES for value in self.different) else None
 
     def are_numbers(self, form: NumberForm) -> bool:
-        """Whether all values are numbers in a form."""
         convert = number_converter(form.decimal, form.thousands, form.currency)
         with suppress(ValueError):
             return all(convert(value) is not None for value in self.different)

@@ -330,7 +330,6 @@ def _require_path(name: str) -> None:
 
 
 def _add(tables: dict[frozenset[str], TableDraft], file: TableFile, resource: Resource | None) -> None:
-    """Add a file to the table with its columns."""
     columns, rows = _sample(file)
     form, key = file.form, frozenset(columns)
     name = os.path.relpath(file.path, file.folder)

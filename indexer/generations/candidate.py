@@ -59,7 +59,6 @@ class BuildJob:
     on_progress: OnProgress
 
     def basis(self, live: str | None, life: str, fingerprint: str) -> BuildBasis:
-        """Return what a build of this job is made of now."""
         known = [sorted(self.companies.keys), sorted(self.companies.keys_by_numeric_id.items())]
         companies = hashlib.sha256(orjson.dumps(known)).hexdigest()[:16]  # they decide what lines are valid
         covered = self.companies.coverage.companies
@@ -90,7 +89,6 @@ class BuildJob:
         self.on_progress(self.report)
 
     def report_wait(self, note: str) -> None:
-        """Report what the run waits for."""
         self.report.note = note
         self.report_progress()
 

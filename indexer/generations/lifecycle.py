@@ -65,12 +65,10 @@ class Generations:
         return generations
 
     def fingerprint(self, index: str) -> str | None:
-        """Return the schema fingerprint of an index."""
         fingerprint: str | None = self.metas[index].get("fingerprint")
         return fingerprint
 
     def ranges(self, index: str) -> ShardRanges:
-        """Return the ranges of the shards of an index."""
         return read_ranges(self.metas.get(index, {}))
 
 
@@ -151,12 +149,10 @@ class GenerationLifecycle:
         return name
 
     async def ranges(self, index: str) -> ShardRanges:
-        """Return the ranges of the shards of an index."""
         present = await self._cluster.indices.get_mapping(index=index)
         return read_ranges(present[index]["mappings"].get("_meta", {}))
 
     def next_name(self, present: Generations, published: str | None = None) -> str:
-        """Return the name of the next generation, above all that are present and the last one published."""
         names = [*present.metas, published or ""]
         numbers = [parsed.number for index in names if (parsed := parse_generation(index))]
         return str(Generation(self.alias, max(numbers, default=0) + 1))
@@ -421,7 +417,6 @@ _SIZE_FILTER = "indices.*.shards.*.store.size_in_bytes"
 
 
 async def index_wear(context: IndexerContext, index: str) -> IndexWear:
-    """Return the wear of an index."""
     return read_wear(await shard_copies(context, index, WEAR_METRICS, WEAR_FILTER))
 
 

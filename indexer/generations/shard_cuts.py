@@ -65,7 +65,6 @@ def fitting_shards(source_bytes: int, shard_gigabytes: float) -> int:
 
 
 def _feed_keys(lines: list[SourceLine], parser: LineParser) -> list[str]:
-    """Return the feed keys of the valid lines."""
     chunk = ParsedChunk()
     for line in lines:
         parser.parse_into(line, chunk)

@@ -49,7 +49,6 @@ class SharedIdentifiers:
     """The lines of each identifier: their number, and the first few."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._counts: Counter[str] = Counter()
         self._lines: dict[str, list[SourceLine]] = {}
 
@@ -67,7 +66,6 @@ class SharedIdentifiers:
 
     @property
     def identifiers(self) -> set[str]:
-        """The identifiers."""
         return set(self._counts)
 
     def warnings(self) -> tuple[str, ...]:

@@ -137,7 +137,6 @@ class Load:
         self._saving = asyncio.Lock()
 
     def writer(self, sender: BulkSender) -> ChunkWriter:
-        """Return what writes chunks into the candidate."""
         job, live = self.candidate.job, self.candidate.progress.live
         return ChunkWriter(self.candidate.context, job.resource, live, job.companies.coverage, sender, self.sample)
 

@@ -28,7 +28,6 @@ class RangeLoader:
     """Loads ranges of one resource, and passes the outcome of each to `answer`."""
 
     def __init__(self, context: IndexerContext, order: LoadOrder, answer: Answer) -> None:
-        """Compile what follows from the declaration of the resource."""
         self._context = context
         self._resource = order.resource
         self._answer = answer
@@ -51,7 +50,6 @@ class RangeLoader:
         finishing.add_done_callback(self._running.discard)
 
     async def _read(self, lines: LineRange, written: list[asyncio.Task[LoadedLines]]) -> None:
-        """Read the chunks of a range, and begin to write each."""
         settings = self._context.settings
         items = lines.items(self._resource, settings.max_record_bytes)
         stream = LineStream(items, lines.position, lambda: lines.position)

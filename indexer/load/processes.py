@@ -79,7 +79,6 @@ class RangeFailure(NamedTuple):
 
 
 def packed(message: object) -> bytes:
-    """Return a message as it is sent."""
     content = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
     return _LENGTH.pack(len(content)) + content
 
@@ -113,7 +112,6 @@ class LoaderProcess:
     """A loader process, which loads ranges of the resource that it was last ordered to load."""
 
     def __init__(self, process: Process) -> None:
-        """Begin to receive answers."""
         self._process = process
         self._orders = cast("asyncio.StreamWriter", process.stdin)
         self._answers = dict[int, asyncio.Future[RangeOutcome]]()
@@ -203,7 +201,6 @@ class LoaderPool:
     """As many loader processes as given, as a context. `exits` says of those that ended by themselves with what."""
 
     def __init__(self, context: IndexerContext, processes: int) -> None:
-        """Start none yet."""
         settings = LoaderSettings(context.connection, context.settings)
         self._context = context
         self._places = [_Place(settings) for _ in range(processes)]
@@ -211,13 +208,11 @@ class LoaderPool:
         self.exits: list[str] = []
 
     async def __aenter__(self) -> Self:
-        """Offer the places in turn."""
         for place in self._places * _RANGES_AT_ONCE:
             self._free.put_nowait(place)
         return self
 
     async def __aexit__(self, *_details: object) -> None:
-        """End all processes."""
         await asyncio.gather(*(place.end() for place in self._places))
 
     @contextmanager
@@ -283,7 +278,6 @@ class Ranges:
         return self.lines.read()
 
     async def load(self, piece: LineRange) -> LoadedLines:
-        """Let a process load a range."""
         outcome = await self.pool.load(self.order, piece)
         self.sample.merge(outcome.sample)
         return outcome.loaded

@@ -76,7 +76,6 @@ async def _purgeable(context: IndexerContext, lifecycle: GenerationLifecycle) ->
 
 
 async def prunable(context: IndexerContext) -> Pruned:
-    """Return what pruning would delete."""
     with translate_client_errors():
         found = []
         for lifecycle in [GenerationLifecycle(context, resource) for resource in RESOURCES]:
@@ -108,7 +107,6 @@ def _sum(found: Iterable[Pruned]) -> Pruned:
 
 
 async def _clear_build(context: IndexerContext, alias: str, deleted: list[str]) -> None:
-    """Clear the checkpoint of a build whose candidate was deleted."""
     checkpoint = BuildCheckpoint(context, alias)
     progress = await checkpoint.read()
     if progress is not None and progress.candidate in deleted:

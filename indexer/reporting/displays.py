@@ -47,7 +47,6 @@ class TerminalProgress:
     """One bar per resource: share of the source read, records, rate, time left, retries and dead letters."""
 
     def __init__(self, console: Console) -> None:
-        """Write to the console of the caller."""
         self._console = console
         self._progress = Progress(
             TextColumn("{task.description}"),
@@ -61,7 +60,6 @@ class TerminalProgress:
         self._started: dict[str, float] = {}
 
     def __enter__(self) -> Self:
-        """Start the live display."""
         self._progress.start()
         return self
 
@@ -95,7 +93,6 @@ class TerminalProgress:
         return f"{', '.join(counts)} ({report.stage})"
 
     def finish(self, summary: RunSummary) -> None:
-        """Print the summary."""
         for line in _summary_lines(summary):
             self.note(line)
 
@@ -108,7 +105,6 @@ class _Written:
         self._written = time.monotonic()
 
     def __enter__(self) -> Self:
-        """Do nothing."""
         return self
 
     def __exit__(self, *_details: object) -> None:
@@ -129,13 +125,11 @@ class PlainProgress(_Written):
         self._note = report.note
 
     def note(self, sentence: str) -> None:
-        """Write a sentence."""
         self._written = time.monotonic()
         self._stream.write(printable(f"{sentence}\n"))
         self._stream.flush()
 
     def finish(self, summary: RunSummary) -> None:
-        """Write the summary."""
         for line in _summary_lines(summary):
             self.note(line)
 
@@ -156,11 +150,9 @@ class JsonProgress(_Written):
         self._write({"event": "progress", **asdict(report)})
 
     def note(self, sentence: str) -> None:
-        """Write a sentence."""
         self._write({"event": "note", "note": sentence})
 
     def finish(self, summary: RunSummary) -> None:
-        """Write the summary."""
         reports = (report for report in summary.resources if report.stage is not RunStage.ABSENT)
         resources = {report.resource: asdict(report) for report in reports}
         checked = {} if summary.keys_checked is None else {"keys_checked": summary.keys_checked}

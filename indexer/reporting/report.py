@@ -42,7 +42,6 @@ class FaultExample:
     value: str | None
 
     def __str__(self) -> str:
-        """Return file, line and value in one text."""
         return f"{self.file}:{self.line}" + (f": {self.value}" if self.value is not None else "")
 
 
@@ -74,11 +73,9 @@ class FaultTally:
     """Counts faults by kind."""
 
     def __init__(self) -> None:
-        """Start without faults."""
         self._kinds: dict[tuple[str, str], FaultKind] = {}
 
     def add_line(self, item: RejectedLine) -> None:
-        """Count the fault of a rejected line."""
         self.add(item.line.file, item.number, item.error.field, item.error.reason)
 
     def add(self, file: str, line: int, path: str, reason: str) -> None:
@@ -169,7 +166,6 @@ class Counts:
 
     @property
     def counts(self) -> "Counts":
-        """The counts alone."""
         return Counts(**{each.name: getattr(self, each.name) for each in fields(Counts)})
 
     def resume(self, counts: "Counts") -> None:
@@ -220,7 +216,6 @@ class ResourceReport(Counts):
         return self.indexed + self.vanished
 
     def add_roundings(self, roundings: Iterable[RoundedField]) -> None:
-        """Add the rounded numbers of a chunk."""
         known = {each.field: each for each in self.roundings}
         for each in roundings:
             earlier = known.get(each.field)
@@ -248,7 +243,6 @@ class RunSummary:
     keys_checked: int | None = None  # of a replication: when the oldest comparison of a key was, in Unix milliseconds
 
     def report_for(self, alias: str) -> ResourceReport:
-        """Return the report of a resource by its alias."""
         return next(report for report in self.resources if report.resource == alias)
 
     def set_skipped(self, rows: Mapping[str, int]) -> None:
@@ -262,7 +256,6 @@ class RunSummary:
 
     @property
     def is_refused(self) -> bool:
-        """Whether a resource was refused."""
         return any(report.refusal for report in self.resources)
 
     @property
@@ -328,7 +321,6 @@ class DeadLetters:
     """
 
     def __init__(self, folder: str, alias: str) -> None:
-        """Name the file after the resource and the current time."""
         timestamp = dt.datetime.now(dt.UTC).strftime("%Y%m%dT%H%M%S%fZ")
         self._path = Path(folder) / f"{alias}-{timestamp}.ndjson"
         self._file: IO[bytes] | None = None

@@ -109,7 +109,6 @@ class SourceForms:
     def __init__(
         self, dialect: Dialect, dictionary: DataDictionary, offered: Offered, excluded: Collection[str] = ()
     ) -> None:
-        """Take what the metadata of the source has, and the entities that are not wanted."""
         self._dialect, self._dictionary = dialect, dictionary
         self._offered = {name: entity for name, entity in offered.items() if name not in excluded}
         children = {name: child for name, child in dialect.children.items() if name not in excluded}
@@ -121,7 +120,6 @@ class SourceForms:
         return [name for name in offered if self._places.get(name, (OWN_SET, []))[0] == OWN_SET]
 
     def given(self) -> set[str]:
-        """Return the entities that the source gives in any place."""
         return {*self.own_sets(), *(name for name, (_, parents) in self._places.items() if parents)}
 
     def child_fields(self, name: str) -> frozenset[str]:

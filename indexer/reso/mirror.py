@@ -65,7 +65,6 @@ class Mirror:
             raise
 
     def close(self) -> None:
-        """Close the file."""
         self.connection.close()
 
     @contextmanager
@@ -89,7 +88,6 @@ class Mirror:
         return None if row is None else msgspec.json.decode(row[0])
 
     def write_note(self, name: str, value: object) -> None:
-        """Store a value under a name."""
         self.connection.execute("INSERT OR REPLACE INTO note VALUES (?, ?)", (name, _encode(value)))
 
     def delete_note(self, name: str) -> None:
@@ -164,7 +162,6 @@ class Mirror:
         return [key for (key,) in rows]
 
     def clear_due(self, change: int) -> None:
-        """Clear what was due up to a change."""
         self.connection.execute("DELETE FROM due WHERE change <= ?", (change,))
 
     def count(self, table: str, entity: str | None = None) -> int:
@@ -202,7 +199,6 @@ class Mirror:
         return [key for (key,) in rows]
 
     def modification_times(self, entity: str, keys: Sequence[str]) -> dict[str, str]:
-        """Return the modification timestamps of the given keys that are in the mirror."""
         placeholders = ",".join("?" * len(keys))
         query = f"SELECT key, modified FROM record WHERE entity = ? AND key IN ({placeholders})"  # noqa: S608
         return dict(self.connection.execute(query, (entity, *keys)).fetchall())
@@ -244,21 +240,17 @@ class SeenKeys:
     """The keys of an entity that a comparison has seen so far."""
 
     def __init__(self, mirror: Mirror, entity: str, table: str) -> None:
-        """Take a table that the caller creates and drops."""
         self._mirror, self._entity, self._table = mirror, entity, table
 
     def add(self, keys: Iterable[str]) -> None:
-        """Record keys as seen."""
         with self._mirror.transaction():
             insert = f"INSERT OR IGNORE INTO {self._table} VALUES (?)"  # noqa: S608 - our own table name
             self._mirror.connection.executemany(insert, ((key,) for key in keys))
 
     def count(self) -> int:
-        """Return the number of keys seen."""
         return int(self._mirror.connection.execute(f"SELECT count(*) FROM {self._table}").fetchone()[0])  # noqa: S608
 
     def missing(self) -> list[str]:
-        """Return the keys in the mirror that were not seen."""
         query = f"SELECT key FROM record WHERE entity = ? AND key NOT IN {self._table} ORDER BY key"  # noqa: S608
         return [key for (key,) in self._mirror.connection.execute(query, (self._entity,))]
 
@@ -278,7 +270,6 @@ class SeenEvents:
     """The sequence numbers of applied events, within the margin that each pass reads again."""
 
     def __init__(self, mirror: Mirror) -> None:
-        """Use the mirror's connection."""
         self._connection = mirror.connection
 
     def unseen(self, numbers: Sequence[int]) -> set[int]:
@@ -356,7 +347,6 @@ class RequestCounts:
         return [SlotCount(*row) for row in rows]
 
     def add(self, count: SlotCount, forget_below: int) -> None:
-        """Add to the count of a slot, and delete the slots below a number."""
         with self._mirror.transaction():
             self._mirror.connection.execute(_ADD_REQUESTS, count)
             self._mirror.connection.execute("DELETE FROM request WHERE slot < ?", (forget_below,))
@@ -366,7 +356,6 @@ class RefreshTokens:
     """The current refresh token, in a file that only its owner can read: a source may accept each only once."""
 
     def __init__(self, mirror: Mirror) -> None:
-        """Use the notes of a mirror."""
         self._mirror = mirror
 
     def load(self, given: str) -> str | None:
@@ -375,6 +364,5 @@ class RefreshTokens:
         return str(noted["token"]) if noted.get("given") == given else None
 
     def save(self, given: str, token: str) -> None:
-        """Keep a token."""
         with self._mirror.transaction():
             self._mirror.write_note(_TOKEN_NOTE, {"given": given, "token": token})

@@ -68,7 +68,6 @@ class SentLog:
     """The sent versions in a mirror: a new version must be newer than the last one sent."""
 
     def __init__(self, mirror: Mirror) -> None:
-        """Use the mirror's connection."""
         self._connection = mirror.connection
 
     def last(self, alias: str, key: str) -> SentVersion | None:
@@ -159,7 +158,6 @@ class Outbox:
 
     @contextmanager
     def open(self, resource: Resource) -> Iterator[LineStream]:
-        """Open a stream of all records of a resource."""
         lines = self._companies() if resource is COMPANY else self._all_lines(resource)
         yield LineStream(number_lines(lines), 0, int)
 
@@ -174,7 +172,6 @@ class Outbox:
 
     @contextmanager
     def changes(self) -> Iterator[ChangeStream]:
-        """Open a stream of the changes that are due."""
         yield ChangeStream(self._due_changes(), 0, int)
 
     @property

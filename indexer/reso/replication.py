@@ -145,7 +145,6 @@ class Replicator:
     comparisons: KeyComparisons = field(init=False)
 
     def __post_init__(self) -> None:
-        """Continue the comparisons of keys."""
         rate = self.source.client.requests_per_second
         self.comparisons = KeyComparisons(self.syncs, self.source.settings, rate)
 

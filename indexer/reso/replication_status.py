@@ -37,7 +37,6 @@ class ReplicationStatus(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name that identifies this replication."""
         return " ".join(part for part in (self.company, self.prefix, self.source) if part)
 
 
@@ -56,7 +55,6 @@ async def record_replication(context: IndexerContext, replication: ReplicationSt
 
 
 async def read_replications(context: IndexerContext) -> list[ReplicationStatus]:
-    """Return the status of every replication."""
     entries, _ = await _read_entries(context)
     return [msgspec.convert(entry, ReplicationStatus) for _, entry in sorted(entries.items())]
 

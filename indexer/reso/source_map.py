@@ -88,7 +88,6 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     entities: dict[str, EntityPaging] = {}
 
     def finds_keys(self, entity: str, key: str) -> bool:
-        """Whether a filter may name the key of an entity."""
         return entity not in self.searchable or key in self.searchable[entity]
 
     def walk_of(self, entity: str) -> tuple[Walk, Walk]:
@@ -103,7 +102,6 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def required_filter(self) -> str:
-        """The filter that the source demands of each request."""
         return self.filter.replace(SYSTEM, string_literal(self.system))
 
 
@@ -130,7 +128,6 @@ class SourceMap:
 
 
 def profile_names() -> list[str]:
-    """Return the names of the shipped profiles."""
     return sorted(each.name.removesuffix(".toml") for each in _folder().iterdir() if each.name.endswith(".toml"))
 
 

@@ -59,7 +59,6 @@ class FileRange(NamedTuple):
 
     @property
     def last_line(self) -> int:
-        """The number of the last line."""
         return self.before + self.lines
 
     def items(self, resource: Resource, max_bytes: int) -> Iterator[SourceLine | RejectedLine]:
@@ -83,11 +82,9 @@ class LineBatch(NamedTuple):
 
     @property
     def last_line(self) -> int:
-        """The position of the last line."""
         return self.read[-1].position
 
     def items(self, _resource: Resource, _max_bytes: int) -> Iterator[SourceLine | RejectedLine]:
-        """Yield the lines."""
         return iter(self.read)
 
 

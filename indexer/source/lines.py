@@ -48,7 +48,6 @@ class RejectedLine(NamedTuple):
 
     @property
     def number(self) -> int:
-        """The number of the line in its file."""
         return self.line.number
 
     @property
@@ -58,7 +57,6 @@ class RejectedLine(NamedTuple):
 
     @property
     def data(self) -> bytes:
-        """The line as received."""
         return self.line.data
 
 

@@ -89,11 +89,9 @@ class FolderSource:
         self._max_bytes = max_bytes
 
     def has(self, resource: Resource) -> bool:
-        """Whether the folder has a file for the resource."""
         return bool(self._present(resource))
 
     def open(self, resource: Resource) -> AbstractContextManager[LineStream]:
-        """Open the resource's file."""
         return open_line_file(self.line_file(resource), self._max_bytes, resource)
 
     def identity(self, resource: Resource) -> str:
@@ -157,7 +155,6 @@ class StreamSource:
         return self._spool.has(resource)
 
     def open(self, resource: Resource) -> AbstractContextManager[LineStream]:
-        """Open the resource's lines."""
         return self._spool.open(resource)
 
     def identity(self, resource: Resource) -> str:

@@ -36,7 +36,6 @@ class ResourceRouter:
     """Finds the resource of each line; lines that do not name one belong to `default`."""
 
     def __init__(self, default: Resource | None) -> None:
-        """Compile a decoder that skips all other members of a line."""
         self._default = default
         self._decode = msgspec.json.Decoder(_ResourceName).decode
 
@@ -119,7 +118,6 @@ class Spool:
 
     @contextmanager
     def open(self, resource: Resource) -> Iterator[LineStream]:
-        """Open the lines of a resource, with their numbers in the stream."""
         with ExitStack() as files:
             limit = self._max_bytes + _NUMBER_BYTES
             streams = [files.enter_context(open_line_file(path, limit)) for path in self._paths(resource)]

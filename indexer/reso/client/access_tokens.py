@@ -45,7 +45,6 @@ class TokenGrants:
     """The forms that request a token, and the refresh token that the last response gave."""
 
     def __init__(self, settings: ResoSettings, store: RefreshTokens | None = None) -> None:
-        """Continue with the refresh token that an earlier run was given last."""
         self._settings, self._store = settings, store
         self._given = hashlib.sha256(settings.refresh_token.encode()).hexdigest() if settings.refresh_token else ""
         kept = store.load(self._given) if store is not None and self._given else None
@@ -53,7 +52,6 @@ class TokenGrants:
 
     @property
     def form(self) -> dict[str, str]:
-        """The form of the next request for a token."""
         settings = self._settings
         client = {"client_id": settings.client_id, "client_secret": settings.client_secret}
         options = {name: value for name, value in {**client, "scope": settings.scope}.items() if value}
@@ -146,7 +144,6 @@ class AccessTokenProvider:
         return bool(self._settings.token_url) and self._unproven <= _MAX_UNPROVEN_TOKENS
 
     def confirm(self) -> None:
-        """Record that the current token was accepted."""
         self._unproven = 0
 
     async def _request_token(self, session: aiohttp.ClientSession, rate_limiter: SourceRateLimiter) -> None:

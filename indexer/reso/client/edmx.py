@@ -26,7 +26,6 @@ class EntityMetadata:
     lookups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by field: the name of each number
 
     def __contains__(self, name: str) -> bool:
-        """Whether the entity has a field."""
         return name in self.fields
 
 
@@ -106,7 +105,6 @@ def _field_names(kind: str, types: Mapping[str, ET.Element]) -> frozenset[str]:
 
 
 def _elements(type_name: str, types: Mapping[str, ET.Element]) -> Iterator[ET.Element]:
-    """Yield the elements of a type and its base types."""
     unvisited = dict(types)
     while (declared := unvisited.pop(type_name, None)) is not None:
         yield from declared

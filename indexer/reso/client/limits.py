@@ -52,7 +52,6 @@ class SourceLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         )
 
     def windows(self) -> Iterator[LimitWindow]:
-        """Yield the limits that are set."""
         for unit, seconds in (("second", 1), ("minute", _MINUTE), ("hour", _HOUR), ("day", _DAY)):
             if count := getattr(self, f"requests_per_{unit}"):
                 yield LimitWindow(f"{count:,} requests per {unit}", seconds, requests=count)
@@ -74,7 +73,6 @@ class RequestWindows:
     """
 
     def __init__(self, limits: Iterable[LimitWindow], store: RequestCounts | None = None) -> None:
-        """Continue the counts of earlier runs."""
         given = list(limits)
         self._exact = [each for each in given if each.seconds <= _EXACT_SECONDS]
         self._long = [each for each in given if each.seconds > _EXACT_SECONDS]
@@ -171,7 +169,6 @@ class SourceRateLimiter:
         windows: RequestWindows | None = None,
         on_wait: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """The first request may be sent at once."""
         self._interval_seconds = 1 / requests_per_second
         self._windows = windows or RequestWindows(())
         self._on_wait = on_wait

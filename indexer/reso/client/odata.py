@@ -28,7 +28,6 @@ _SAFE = ",()"
 
 
 def string_literal(text: str) -> str:
-    """Return an OData string literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -57,12 +56,10 @@ class ODataQuery:
 
     @property
     def addressed(self) -> ODataQuery:
-        """The query for one of these records by its address."""
         return ODataQuery(self.entity, self.select, expand=self.expand)
 
     @property
     def query_string(self) -> str:
-        """The encoded query string."""
         options = {
             "$select": ",".join(self.select),
             "$filter": " and ".join(f"({text})" if len(self.filters) > 1 else text for text in self.filters),
@@ -149,7 +146,6 @@ class SourceRejectedError(Exception):
     """The source rejected a request; a retry would not help."""
 
     def __init__(self, status: int, message: str) -> None:
-        """Keep the HTTP status."""
         super().__init__(message)
         self.status = status
 
@@ -158,7 +154,6 @@ class TransientSourceError(Exception):
     """A response that is worth a retry, after `retry_after_seconds` if the source says so."""
 
     def __init__(self, message: str, retry_after_seconds: float | None = None) -> None:
-        """Keep the delay that the source requested."""
         super().__init__(message)
         self.retry_after_seconds = retry_after_seconds
 

@@ -29,12 +29,10 @@ from mappings.fields import CONTROL_CHARACTERS, MAX_BYTES, MAX_CHARACTERS, is_id
 
 
 def normalize_names(names: Iterable[str]) -> frozenset[str]:
-    """Return the normalized names."""
     return frozenset(normalize_lookup(name) for name in names)
 
 
 def normalize_keys(declared: Mapping[str, str]) -> dict[str, str]:
-    """Return the table with normalized keys."""
     return {normalize_lookup(name): value for name, value in declared.items()}
 
 
@@ -42,7 +40,6 @@ class PropertyTypeLookup:
     """A table of property types, whose names are `type` or `type/subtype`."""
 
     def __init__(self, declared: Mapping[str, int]) -> None:
-        """Compile the table; a name with several slashes is split at each of them."""
         self._numbers: dict[tuple[str, str], int] = {
             (normalize_lookup(name), ""): number for name, number in declared.items()
         }
@@ -80,7 +77,6 @@ class IdentifierFactory:
     """Makes the identifiers of one source; sources whose keys may collide need different prefixes."""
 
     def __init__(self, prefix: str = "") -> None:
-        """Take the prefix of all keys."""
         self._prefix = prefix
         # Cached because many listings share few agents and offices.
         self.plain = lru_cache(65_536)(self._plain)
@@ -127,7 +123,6 @@ class MappingContext:
     __slots__ = ("_records", "_related", "entity", "key", "omitted", "record")
 
     def __init__(self, records: SourceRecords, entity: str, key: str, record: dict[str, Any]) -> None:
-        """Start without omitted values."""
         self._records = records
         self._related: dict[tuple[str, str], dict[str, Any]] = {}
         self.entity = entity
@@ -172,7 +167,6 @@ Extractor = Callable[[MappingContext, dict[str, Any]], object]
 
 
 def build_extractor(value: ValueSource, identifiers: IdentifierFactory) -> Extractor:
-    """Return the extractor of a value."""
     if value.join is not None:
         return _join(value.join)
     if value.key is not None:
@@ -243,7 +237,6 @@ class FirstValue:
     def __init__(
         self, values: tuple[ValueSource, ...], convert: ValueConverter, identifiers: IdentifierFactory
     ) -> None:
-        """Compile the extractors, in order of precedence."""
         self._extractors: list[tuple[str, Extractor]] = [
             (source_field(value), build_extractor(value, identifiers)) for value in values
         ]
@@ -270,7 +263,6 @@ class FieldMapper:
     """Maps all plain fields of a resource that the dictionary names."""
 
     def __init__(self, resource: Resource, entity: DictionaryEntity, identifiers: IdentifierFactory) -> None:
-        """Compile the fields, except the identifier and those that the resource does not have."""
         fields = [field for field in resource.stored if not field.members and field.name != resource.identifier]
         sources = [(field, entity.sources_for(field.name)) for field in fields]
         copied = {
@@ -302,7 +294,6 @@ class FieldMapper:
 
 
 def _field_converters(resource: Resource) -> dict[str, ValueConverter]:
-    """Return the converter of each plain field."""
     keywords = {
         name for search in resource.search_fields if search.mapping["type"] == "keyword" for name in search.sources
     }

@@ -38,7 +38,6 @@ class MediaItem:
     __slots__ = ("category", "record", "url")
 
     def __init__(self, record: dict[str, Any], url: str, category: str) -> None:
-        """Take the record and the values already looked up."""
         self.record = record
         self.url = url
         self.category = category
@@ -48,7 +47,6 @@ class MediaSelector:
     """Selects the public media of a record."""
 
     def __init__(self, entity: DictionaryEntity, identifiers: IdentifierFactory) -> None:
-        """Compile the flag of private media."""
         self._key = entity.key
         private = entity.not_public
         self._private_flag = (
@@ -121,7 +119,6 @@ class ListingImageMapper:
     """Maps the photos of listings to images."""
 
     def __init__(self, declared: Field) -> None:
-        """Take the declaration of the field, with its members."""
         self._members = frozenset(member.name for member in declared.members)
 
     def __call__(self, context: MappingContext, photos: Sequence[MediaItem]) -> list[dict[str, object]]:
@@ -147,7 +144,6 @@ class ListingImageMapper:
 
 
 def select_photos(media: Sequence[MediaItem]) -> list[MediaItem]:
-    """Return the items that are photos."""
     return [item for item in media if item.category in PHOTO_CATEGORIES]
 
 
@@ -159,7 +155,6 @@ def images_last_modified(context: MappingContext, photos: Sequence[MediaItem]) -
 
 
 def virtual_tour_url(media: Sequence[MediaItem]) -> str | None:
-    """Return the URL of a virtual tour, preferably an unbranded one."""
     tours = [item for item in media if item.category in _TOUR_CATEGORIES]
     return min(tours, key=lambda tour: _TOUR_CATEGORIES.index(tour.category)).url if tours else None
 
@@ -202,7 +197,6 @@ class OpenHouseMapper:
     """Maps the open houses of listings."""
 
     def __init__(self, declared: Field, key: str, default_zone: dt.tzinfo | None) -> None:
-        """Take the declared members, the key field, and the time zone of listings without one."""
         self._members = frozenset(member.name for member in declared.members)
         self._key = key
         self._default_zone = default_zone
@@ -278,7 +272,6 @@ def _convert(context: MappingContext, part: dict[str, Any], name: str, converter
 
 
 def _local_time(value: object, zone: dt.tzinfo | None) -> _LocalTime | None:
-    """Return a time of day unchanged, and a timestamp in the local time of the zone."""
     if (time := to_time_of_day(value)) is not None:
         return _LocalTime("", time)
     if (timestamp := to_datetime(value)) is None:

@@ -52,7 +52,6 @@ class TeamMemberships:
     """Finds the teams of an agent."""
 
     def __init__(self, team: DictionaryEntity, identifiers: IdentifierFactory) -> None:
-        """Compile the name of a team."""
         self._name = FirstValue(team.sources_for("name"), to_text, identifiers)
         self._uuid = identifiers.uuid
 
@@ -89,7 +88,6 @@ class ListingMapper:
         media: MediaSelector,
         open_houses: OpenHouseMapper,
     ) -> None:
-        """Compile the lookup tables."""
         self._is_sold = resource is SOLD_LISTING
         self._statuses = normalize_keys(entity.status)
         self._types = PropertyTypeLookup(entity.type)
@@ -158,7 +156,6 @@ class DeactivationRule:
     """Determines since when a record is inactive."""
 
     def __init__(self, entity: DictionaryEntity, identifiers: IdentifierFactory) -> None:
-        """Compile the flag of inactive records; an entity without a declared one has none."""
         declared = () if entity.inactive is None else (entity.inactive,)
         self._is_inactive = FirstValue(declared, to_boolean, identifiers)
 
@@ -189,13 +186,11 @@ class AgentMapper:
         media: MediaSelector,
         memberships: TeamMemberships,
     ) -> None:
-        """Compile what the dictionary declares in addition to the fields."""
         self._fields, self._media, self._memberships = fields, media, memberships
         self._source_agent_id = FirstValue(entity.source_agent_id_sources, limit_searchable(to_text), identifiers)
         self._deactivation = DeactivationRule(entity, identifiers)
 
     def __call__(self, context: MappingContext) -> RecordAndEnvelope:
-        """Return record and envelope."""
         record, envelope = self._fields(context), dict[str, object]()
         since = self._deactivation.deactivated_since(context)
         record.setdefault("profile_visible_online", since is None)
@@ -222,12 +217,10 @@ class OfficeMapper:
     def __init__(
         self, entity: DictionaryEntity, fields: FieldMapper, identifiers: IdentifierFactory, media: MediaSelector
     ) -> None:
-        """Compile what the dictionary declares in addition to the fields."""
         self._fields, self._media = fields, media
         self._deactivation = DeactivationRule(entity, identifiers)
 
     def __call__(self, context: MappingContext) -> RecordAndEnvelope:
-        """Return record and envelope."""
         record = self._fields(context)
         since = self._deactivation.deactivated_since(context)
         media = self._media.select(context)
@@ -242,7 +235,6 @@ class TeamMapper:
     """Maps the records of teams."""
 
     def __init__(self, fields: FieldMapper, media: MediaSelector) -> None:
-        """Take the mappers of fields and media."""
         self._fields, self._media = fields, media
 
     def __call__(self, context: MappingContext) -> RecordAndEnvelope:

@@ -28,7 +28,6 @@ class UnmappableValue(Exception):
     """A value that our field cannot hold; `partial` is the usable part of it, None if there is none."""
 
     def __init__(self, reason: str, partial: object = None) -> None:
-        """Take the reason as a phrase that follows the name of a field."""
         super().__init__(reason)
         self.reason = reason
         self.partial = partial
@@ -49,12 +48,10 @@ def is_masked(text: str) -> bool:
 
 
 def is_printable_integer(number: int) -> bool:
-    """Whether an integer is short enough to print."""
     return number.bit_length() <= _MAX_PRINTED_BITS
 
 
 def describe_value(value: object) -> str:
-    """Return a short description of a value for a reason."""
     if isinstance(value, str):
         return repr(value if len(value) <= _MAX_SHOWN_CHARACTERS else value[:_MAX_SHOWN_CHARACTERS] + "…")
     if isinstance(value, bool) or value is None:
@@ -191,7 +188,6 @@ def to_text(value: object) -> str | None:
 
 
 def _scalar_text(value: object) -> str | None:
-    """Return the text of a value other than a list."""
     if isinstance(value, str):
         return clean_text(value)
     if value is None or isinstance(value, bool):

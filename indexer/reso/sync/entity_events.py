@@ -32,7 +32,6 @@ class EntityEventFollower:
     def __init__(
         self, client: ResoClient, mirror: Mirror, readers: Mapping[str, EntityReader], settings: ResoSettings
     ) -> None:
-        """Take a reader for each entity whose events are applied."""
         self._client, self._mirror, self._readers, self._settings = client, mirror, readers, settings
         self._seen = SeenEvents(mirror)
         self._entities_with_events: set[str] = set()

@@ -46,17 +46,14 @@ class ChildRecords:
     example: str = ""
 
     def __post_init__(self) -> None:
-        """Start a report with zero counts."""
         self.report = ResourceReport(self.form.name)
 
     @property
     def name(self) -> str:
-        """The entity of the children."""
         return self.form.name
 
     @property
     def key(self) -> str:
-        """The key field."""
         return self.form.entity.key
 
     async def complete(self, client: ResoClient, row: dict[str, Any]) -> None:
@@ -70,7 +67,6 @@ class ChildRecords:
             link = page.next_link
 
     def store(self, parent_key: str, row: Mapping[str, Any]) -> None:
-        """Store the children in a row of their parent, within the caller's transaction."""
         items, expected = row.get(self.form.member), _count(row.get(self.form.counted_by))
         given = items if isinstance(items, list) else []
         if expected is not None and len(given) < expected:
@@ -151,19 +147,16 @@ class EntityReader:
     _uses_or_filter: bool = False
 
     def __post_init__(self) -> None:
-        """Start a report with zero counts."""
         self.report = ResourceReport(self.name)
         self.children = tuple(ChildRecords(self.name, form, self.source.mirror) for form in self.form.children)
         self.page_size = min(self.source.settings.page_size, self.form.page_size or self.source.settings.page_size)
 
     @property
     def key(self) -> str:
-        """The key field."""
         return self.entity.key
 
     @property
     def records_query(self) -> ODataQuery:
-        """The query for all records."""
         members = tuple(child.field for child in self.form.children if child.field)
         expand = tuple(child.expand for child in self.form.children if child.expand)
         return replace(self._query((*self._selected, *members)), expand=expand)

@@ -26,7 +26,6 @@ class EntitySync:
     """Synchronizes one entity with its copy in the mirror."""
 
     def __init__(self, reader: EntityReader) -> None:
-        """Resume from the checkpoint in the mirror."""
         self.reader, self._form, self._walks = reader, reader.form, PageWalks(reader)
         self._loaded_until: SyncPosition = ("", "")
         self._mirror, self._settings = reader.source.mirror, reader.source.settings

@@ -30,7 +30,6 @@ class KeyComparisons:
     """The comparisons of one source."""
 
     def __init__(self, syncs: Mapping[str, EntitySync], settings: ResoSettings, requests_per_second: float) -> None:
-        """Continue those of earlier runs. The rate is what the settings and the limits of the source allow."""
         self._syncs, self._hours, self._rate = syncs, settings.verify_hours, requests_per_second
         self._slices = {name: KeySlices(sync) for name, sync in syncs.items()}
         self._cycle_seconds = 0.0
@@ -100,7 +99,6 @@ class KeySlices:
     """Compares the keys of one entity within every so many seconds."""
 
     def __init__(self, sync: EntitySync) -> None:
-        """Continue the cycle of an earlier run."""
         self._sync, self._reader = sync, sync.reader
         self._mirror = sync.reader.source.mirror
         self._ranges = CheckedRanges(self._mirror, sync.reader.name)

@@ -45,7 +45,6 @@ class PageWalks:
     """Reads the pages of one entity."""
 
     def __init__(self, reader: EntityReader) -> None:
-        """Take the reader, whose form says how."""
         self._reader, self._form = reader, reader.form
         self._expected: int | None = None  # records that the source counted at the start of the last walk by links
         self.is_complete = True  # whether the last walk by links found as many

@@ -427,8 +427,6 @@ def _objects(members: dict[str, ValueExtractor]) -> ValueExtractor:
 
 
 def _list(elements: list[ValueExtractor]) -> ValueExtractor:
-    """Return a list of the elements that have a value."""
-
     def extract(row: Row) -> list[object] | None:
         values: list[object] = []
         for element in elements:
