@@ -26,7 +26,9 @@ def tree(root: int) -> list[Process]:
 def processor_seconds(roots: Mapping[str, int]) -> dict[str, float]:
     """Return the processor seconds that each process and its descendants have used; the system counts in 10 ms."""
     everyone = _everyone()
-    return {name: sum(each.seconds for each in _descendants(everyone, root)) for name, root in roots.items()}
+    return {
+        name: sum(descendant.seconds for descendant in _descendants(everyone, root)) for name, root in roots.items()
+    }
 
 
 def exact_seconds(pid: int) -> float:

@@ -133,7 +133,7 @@ class Template:
         """Return `count` requests; the same seed asks every arm of a depth for the same."""
         chance = random.Random(f"{seed} {self.depth}")  # noqa: S311 - no secret
         if self.known:
-            return [self.request.replace(self.known[0], each) for each in chance.choices(self.known, k=count)]
+            return [self.request.replace(self.known[0], choice) for choice in chance.choices(self.known, k=count)]
         low, high = DEPTHS[self.depth]
         cursors = [cursor(chance.uniform(low, high)) for _ in range(count)]
         return [self.request.replace(SENTINEL.encode(), each) for each in cursors]
@@ -166,7 +166,7 @@ class Templates:
             raise Absent("the service does not ask this in one request")
         else:
             request = post(server, asked.target, asked.body) if asked.body else get(server, asked.target)
-        known = [each.encode() for each in self.identifiers] if arm.question == "show" else []
+        known = [identifier.encode() for identifier in self.identifiers] if arm.question == "show" else []
         records = {"page": self.page, "large page": self.large_page}.get(arm.question, 0)
         return Template(server, request, arm.encoding, arm.depth, known, records)
 

@@ -58,8 +58,13 @@ class AuditReport:
         """Return all of it; times are ISO 8601 in UTC."""
         return {
             "records": [
-                {"resource": each.resource, "id": each.identifier, "state": each.state, "sequence": each.sequence}
-                for each in self.records
+                {
+                    "resource": record.resource,
+                    "id": record.identifier,
+                    "state": record.state,
+                    "sequence": record.sequence,
+                }
+                for record in self.records
             ],
             "holders": [self._holder(holder) for holder in self.holders],
             "recorded": [[_iso(start), _iso(end)] for start, end in self.coverage.periods()],
@@ -67,7 +72,7 @@ class AuditReport:
         }
 
     def _holder(self, holder: Holder) -> dict[str, Any]:
-        current = next(each for each in self.records if each.resource == holder.resource)
+        current = next(record for record in self.records if record.resource == holder.resource)
         key = self.keys.get(holder.key_id)
         name = key.name if isinstance(key, ApiKey) else None
         state = key_state(key, self.now) if key else "unknown"

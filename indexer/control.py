@@ -180,7 +180,7 @@ async def read_documents(context: IndexerContext, ids: Sequence[str]) -> list[Ma
         response = await cluster.mget(index=index, ids=[*ids])
         documents: list[dict[str, Any]] = response.get("docs", [{}] * len(ids))
         errors = [document for document in documents if "error" in document]
-        unread = next((each for each in errors if each["error"]["type"] != _NO_INDEX), None)
+        unread = next((error for error in errors if error["error"]["type"] != _NO_INDEX), None)
         if unread is None:
             return [document if document.get("found") else None for document in documents]
         failure = ElasticsearchError(f"The control index cannot be read: {error_reason(unread)}.")

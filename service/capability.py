@@ -58,7 +58,9 @@ class Surface:
     @cached_property
     def adapter(self) -> RequestAdapter:
         """What takes the requests of clients that expect another API."""
-        return next((each.adapter(self) for each in self.capabilities if each.adapter), RequestAdapter())
+        return next(
+            (capability.adapter(self) for capability in self.capabilities if capability.adapter), RequestAdapter()
+        )
 
 
 class Check(NamedTuple):

@@ -116,6 +116,6 @@ def _is_object_list(hint: Any) -> bool:
 
 def _without_none(hint: Any) -> Any:
     if get_origin(hint) in {Union, UnionType}:
-        (inner,) = (each for each in get_args(hint) if each is not NoneType)
+        (inner,) = (kind for kind in get_args(hint) if kind is not NoneType)
         return inner
     return hint

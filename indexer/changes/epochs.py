@@ -69,7 +69,7 @@ async def _read_marks(context: IndexerContext) -> dict[Resource, Mark]:
     alias = context.connection.alias
     ids = {mark_id(alias(resource)): resource for resource in RESOURCES}
     documents = filter(None, await read_documents(context, [*ids]))
-    return {ids[each["_id"]]: msgspec.convert(each["_source"], Mark) for each in documents}
+    return {ids[document["_id"]]: msgspec.convert(document["_source"], Mark) for document in documents}
 
 
 async def begin_new_epochs(

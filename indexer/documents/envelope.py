@@ -195,4 +195,4 @@ def identifiers_of(decode: IdentifierDecoder, data: bytes, resource: Resource) -
 
 def stored_identifiers(identifiers: frozenset[str], resource: Resource) -> frozenset[str]:
     """Return identifiers as they are stored; invalid ones stay as they are."""
-    return frozenset(resource.canonical_identifier(each) or each for each in identifiers)
+    return frozenset(resource.canonical_identifier(identifier) or identifier for identifier in identifiers)

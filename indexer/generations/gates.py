@@ -150,7 +150,7 @@ async def find_removals(context: IndexerContext, candidate: str, live: str) -> l
 
 def vanished_companies(removals: list[CompanyRemovals]) -> dict[str, int]:
     """Return how many records the source lacks, by company: those of the companies that lose most."""
-    found = {each.company: each.vanished for each in removals if each.vanished}
+    found = {removal.company: removal.vanished for removal in removals if removal.vanished}
     return dict(list(found.items())[:_MAX_REPORTED])
 
 
@@ -184,17 +184,17 @@ def removal_objection(resource: Resource, removals: list[CompanyRemovals], live:
 
     `live` is the number of live records, `share` of which may go. No company may be lacking.
     """
-    lacking = [each.company for each in removals if each.vanished]
+    lacking = [removal.company for removal in removals if removal.vanished]
     if resource is COMPANY and lacking:
         names = listed(lacking, len(lacking), _MAX_SHOWN)
         return f"would remove {len(lacking):,} of {live:,} live companies: {names}. {_ADVICE}"
-    total = sum(each.count - each.moved for each in removals)
-    excessive = [each for each in removals if each.is_excessive(share)]
+    total = sum(removal.count - removal.moved for removal in removals)
+    excessive = [removal for removal in removals if removal.is_excessive(share)]
     if not excessive and total <= tolerated_count(share, live):
         return None
     largest = [str(each) for each in excessive or removals]
     return (
-        f"would remove {sum(each.count for each in removals):,} of {live:,} live {resource.alias}, more than "
+        f"would remove {sum(removal.count for removal in removals):,} of {live:,} live {resource.alias}, more than "
         f"BROKERAGE_SHRINK_LIMIT ({share:g}) allows: {listed(largest, len(largest), _MAX_SHOWN)}. {_ADVICE}"
     )
 
@@ -231,7 +231,7 @@ async def dangling_references(candidates: Sequence[Candidate]) -> AsyncIterator[
     before: Indices = {resource: live.get(resource) for resource in RESOURCES}
     after = before | {resource: candidate.index for resource, candidate in built.items()}
     for target in RESOURCES:
-        references = [each for each in declared_references() if each.target is target]
+        references = [reference for reference in declared_references() if reference.target is target]
         concerned = [each for each in references if each.resource in built or target in built]
         if after[target] is None or not any(before[each.resource] for each in concerned):
             continue

@@ -216,7 +216,7 @@ class ResourceReport(Counts):
         return self.indexed + self.vanished
 
     def add_roundings(self, roundings: Iterable[RoundedField]) -> None:
-        known = {each.field: each for each in self.roundings}
+        known = {rounding.field: rounding for rounding in self.roundings}
         for each in roundings:
             earlier = known.get(each.field)
             known[each.field] = each if earlier is None else replace(earlier, count=earlier.count + each.count)
@@ -262,7 +262,7 @@ class RunSummary:
     def exit_code(self) -> int:
         """1 if there are dead letters, records that are not served, refused swaps or other problems, else 0."""
         reports = self.resources
-        return int(bool(self.problems) or any(each.dead or each.refusal or each.unserved for each in reports))
+        return int(bool(self.problems) or any(report.dead or report.refusal or report.unserved for report in reports))
 
 
 # Always tolerated, since a share of few records is meaningless.

@@ -84,7 +84,7 @@ async def _may_write(engine: SearchEngine, alias: str) -> bool:
 def _audit_indices(indices: Mapping[str, Any], days: int) -> Finding:
     for name, facts in indices.items():
         settings = facts["settings"]
-        if block := next((each for each in WRITE_BLOCKS if settings.get(each) == "true"), None):
+        if block := next((write_block for write_block in WRITE_BLOCKS if settings.get(write_block) == "true"), None):
             return warning(_SUBJECT, "its index refuses writes", f"{block} of {name} is true.", "Free disk space.")
         created = int(settings.get("index.creation_date") or 0)
         age = (time.time() * 1000 - created) / _DAY_MILLISECONDS

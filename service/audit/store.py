@@ -70,7 +70,7 @@ class AuditCoverage:
     def broken(self, now: int) -> list[dict[str, Any]]:
         """Return the sessions that have not ended and are not renewed: their last rows are missing."""
         late = now - SESSION_SECONDS * 1000
-        return [each for each in self.sessions.values() if not each["has_ended"] and each["until"] < late]
+        return [session for session in self.sessions.values() if not session["has_ended"] and session["until"] < late]
 
 
 class AuditStore:

@@ -78,8 +78,8 @@ def prefers(accept: str, media_type: str) -> bool:
     elements, parameters other than the weight, and ranges with a quoted comma are ignored.
     """
     weights: dict[str, float] = {}
-    for each in media_ranges(accept):
-        weights[each.media_type] = min(each.weight, weights.get(each.media_type, 1.0))
+    for media_range in media_ranges(accept):
+        weights[media_range.media_type] = min(media_range.weight, weights.get(media_range.media_type, 1.0))
     return _media_weight(weights, media_type) > _media_weight(weights, JSON)
 
 

@@ -116,7 +116,7 @@ def require_bounded_target(target: str, max_bytes: int = MAX_URL_BYTES) -> None:
 
 def require_continue(expectations: Sequence[str]) -> None:
     """Raise ExpectationRefused for values of `Expect` that are not `100-continue`, which needs no response here."""
-    if [each.lower() for each in expectations] != ["100-continue"]:
+    if [expectation.lower() for expectation in expectations] != ["100-continue"]:
         raise ExpectationRefused
 
 

@@ -65,18 +65,18 @@ def _add_lookup_names(entity_type: ET.Element, entity_set: EntitySet) -> None:
 
 
 def _add_navigation_properties(entity_type: ET.Element, name: str) -> None:
-    for each in navigations(name).values():
-        target = f"{NAMESPACE}.{each.target.name}"
-        kind = f"Collection({target})" if each.children else target
-        ET.SubElement(entity_type, "NavigationProperty", {"Name": each.name, "Type": kind})
+    for navigation in navigations(name).values():
+        target = f"{NAMESPACE}.{navigation.target.name}"
+        kind = f"Collection({target})" if navigation.children else target
+        ET.SubElement(entity_type, "NavigationProperty", {"Name": navigation.name, "Type": kind})
 
 
 def _add_entity_set(
     container: ET.Element, name: str, properties: Iterable[str], filtered: Iterable[str], ordered: Iterable[str]
 ) -> None:
     element = ET.SubElement(container, "EntitySet", {"Name": name, "EntityType": f"{NAMESPACE}.{name}"})
-    for each in navigations(name).values():
-        ET.SubElement(element, "NavigationPropertyBinding", {"Path": each.name, "Target": each.target.name})
+    for navigation in navigations(name).values():
+        ET.SubElement(element, "NavigationPropertyBinding", {"Path": navigation.name, "Target": navigation.target.name})
     can_filter, can_order = {*filtered}, {*ordered}
     _add_restriction(
         element, "FilterRestrictions", "NonFilterableProperties", [p for p in properties if p not in can_filter]

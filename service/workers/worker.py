@@ -72,7 +72,11 @@ def raise_file_limit(settings: ServiceSettings) -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    needed = settings.connections + sum(each.open_files for each in settings.of_capabilities) + _OTHER_FILES
+    needed = (
+        settings.connections
+        + sum(of_capability.open_files for of_capability in settings.of_capabilities)
+        + _OTHER_FILES
+    )
     if hard != resource.RLIM_INFINITY and hard < needed:
         _log.warning(
             "At most %d open files are allowed, and the requests that a worker may have at a time need %d. Raise the "

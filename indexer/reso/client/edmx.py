@@ -90,8 +90,10 @@ def _describe(
     type_name: str, types: Mapping[str, ET.Element], enums: Mapping[str, Mapping[str, str]]
 ) -> EntityMetadata:
     elements = list(_elements(type_name, types))
-    fields = {each.get("Name", ""): each.get("Type", "") for each in elements if _is(each, "Property")}
-    navigation = {each.get("Name", ""): each.get("Type", "") for each in elements if _is(each, "NavigationProperty")}
+    fields = {element.get("Name", ""): element.get("Type", "") for element in elements if _is(element, "Property")}
+    navigation = {
+        element.get("Name", ""): element.get("Type", "") for element in elements if _is(element, "NavigationProperty")
+    }
     return EntityMetadata(
         fields,
         {name: _field_names(kind, types) for name, kind in navigation.items()},
@@ -101,7 +103,9 @@ def _describe(
 
 
 def _field_names(kind: str, types: Mapping[str, ET.Element]) -> frozenset[str]:
-    return frozenset(each.get("Name", "") for each in _elements(_type_name(kind), types) if _is(each, "Property"))
+    return frozenset(
+        element.get("Name", "") for element in _elements(_type_name(kind), types) if _is(element, "Property")
+    )
 
 
 def _elements(type_name: str, types: Mapping[str, ET.Element]) -> Iterator[ET.Element]:

@@ -116,7 +116,7 @@ class EntitySync:
         """Return the newest position that is not in the future: such a one would hide all changes until then."""
         now = self._client.source_time
         positions = [self.reader.position_of(row) for row in rows]
-        known = [each for each in positions if (at := parse_source_time(each[0])) is not None and at <= now]
+        known = [position for position in positions if (at := parse_source_time(position[0])) is not None and at <= now]
         return max(known, key=_time_order, default=("", ""))
 
     def _save_position(self, rows: list[SourceRow]) -> None:

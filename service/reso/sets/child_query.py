@@ -192,7 +192,9 @@ class ChildSelection:
     def named(self, keys: Sequence[str]) -> EntityRecords:
         """Return the parents with these keys."""
         clause = terms("_id", keys)
-        return replace(self.parents, selections=tuple(each.filtered(clause) for each in self.parents.selections))
+        return replace(
+            self.parents, selections=tuple(selection.filtered(clause) for selection in self.parents.selections)
+        )
 
     async def _siblings_after(self, after: Position) -> list[ChildRow]:
         """Return the children after a position that have the same parent, if that is still where it was."""
@@ -219,7 +221,8 @@ async def count_children(records: ChildSelection) -> int:
     """Return the number of children; those of parents whose children are divided by the filter are read."""
     call, counted_by, divided = records.parents.call, records.child_set.counted_by, sorted(records.condition.divided)
     first, *later = [
-        each.filtered(match_none(terms("_id", divided))) if divided else each for each in records.parents.selections
+        selection.filtered(match_none(terms("_id", divided))) if divided else selection
+        for selection in records.parents.selections
     ]
     of_later = [count_distinct(call, each, first.resource, counted_by) for each in later]
     return sum(await asyncio.gather(_count_divided(records, divided), _sum(call, first, counted_by), *of_later))

@@ -75,7 +75,7 @@ class ExpandedPageSource:
     async def rows(self, cursor: SkipToken, size: int) -> list[ExpandedRow]:
         """Return the next rows after the position of a cursor, with the records that they name."""
         rows = await self.source.records.rows(cursor.position, size)
-        links = [each.navigation for each in self.expansions if each.navigation.key_property]
+        links = [expansion.navigation for expansion in self.expansions if expansion.navigation.key_property]
         named = [self._keys(row, links) for row in rows]
         sets = {link.target.name: link.target for link in links}
         read = await asyncio.gather(*(self._read(target, links, named) for target in sets.values()))
