@@ -16,7 +16,7 @@ from service.http.responses import JsonBytes
 from service.limits.admission import LARGE_PAGE_RECORDS, AdmissionSlot, RequestKind
 from service.projection import Variant
 from service.scope import CompanyDirectory, Scope, Visibility
-from service.search.placement import OneShard, ServedShards, scope_reach
+from service.search.placement import OneShard, ServedShards, shards_of_request
 from service.search.query import Clause, Selection
 from service.services import Services
 from service.telemetry.observation import Layer, Timer
@@ -132,8 +132,8 @@ class RequestContext:
         alias, mark = index.alias, index.mark.current
         if self.sent is not None:
             self.sent.searches(resource, mark)
-        reach = await scope_reach(self, resource, sequence)
-        response = await self.services.engine.search(alias, body, mark, reach._replace(only=only))
+        shard_scope = await shards_of_request(self, resource, sequence)
+        response = await self.services.engine.search(alias, body, mark, shard_scope._replace(only=only))
         self.timer.record(Layer.ELASTICSEARCH)
         return response
 

@@ -34,7 +34,7 @@ from service.operation import Operation
 from service.projection import Variant
 from service.request_context import RequestContext
 from service.search.engine import SearchEngine
-from service.search.placement import EVERYTHING, Reach, ServedShards, gone, scope_reach
+from service.search.placement import EVERYTHING, ServedShards, ShardScope, gone, shards_of_request
 from service.search.query import Body, Clause, Selection, scope_clauses, term
 from service.search.responses import status_failure
 from service.telemetry.observation import CURRENT_OBSERVATION
@@ -56,12 +56,12 @@ _PIT_ID = re.compile(rb'\{"pit_id":"([^"]+)"')
 class PointInTime:
     """An open point in time of a resource's index."""
 
-    def __init__(self, engine: SearchEngine, pit_id: str, served: ServedShards | None, reach: Reach) -> None:
+    def __init__(self, engine: SearchEngine, pit_id: str, served: ServedShards | None, shard_scope: ShardScope) -> None:
         """Use an open PIT of an index with some `served` shards, None for one."""
         self._engine = engine
         self.pit_id = pit_id
         self._served = served
-        self._reach = reach
+        self._reach = shard_scope
 
     async def digest(self, selection: Selection, content: ShownContent, after: str) -> Digest:
         """Return the digest of the selected records after a feed key; empty: of all."""
@@ -138,14 +138,14 @@ def _query_after(selection: Selection, after: str) -> Clause:
     return {"bool": {"filter": [*clauses, term("deleted", value=False), *selection.clauses]}}
 
 
-async def _open(engine: SearchEngine, index: str, reach: Reach, served: ServedShards | None) -> PointInTime:
-    target, routing = (index, "") if served is None else (served.target, served.routing(reach))
+async def _open(engine: SearchEngine, index: str, shard_scope: ShardScope, served: ServedShards | None) -> PointInTime:
+    target, routing = (index, "") if served is None else (served.target, served.routing(shard_scope))
     status, response = await engine.request("POST", f"/{target}/_pit?keep_alive={KEEP_ALIVE_SECONDS}s{routing}", None)
     if status == HTTPStatus.NOT_FOUND and served is not None:
         raise gone(response)
     if status != HTTPStatus.OK:
         raise status_failure(status, response, None)
-    point = PointInTime(engine, orjson.loads(response)["id"], served, reach)
+    point = PointInTime(engine, orjson.loads(response)["id"], served, shard_scope)
     if served is None:
         try:
             await engine.shards.checked(index, response)
@@ -156,10 +156,12 @@ async def _open(engine: SearchEngine, index: str, reach: Reach, served: ServedSh
 
 
 @asynccontextmanager
-async def open_point_in_time(engine: SearchEngine, index: str, reach: Reach = EVERYTHING) -> AsyncIterator[PointInTime]:
+async def open_point_in_time(
+    engine: SearchEngine, index: str, shard_scope: ShardScope = EVERYTHING
+) -> AsyncIterator[PointInTime]:
     """Open a PIT of an index and close it at the end; raise ApiError."""
     engine.require_available(index)
-    point = await engine.shards.repeat(index, partial(_open, engine, index, reach))
+    point = await engine.shards.repeat(index, partial(_open, engine, index, shard_scope))
     renewal = asyncio.create_task(point.renew())
     try:
         yield point
@@ -288,8 +290,8 @@ async def stream_snapshot(
     call.require(resource, view.required_fields(resource))
     if call.sent is not None:
         call.sent.searches(resource, mark)
-    reach = await scope_reach(call, resource, mark.sequence if mark else None)
-    async with open_point_in_time(call.services.engine, call.services.indices[resource].alias, reach) as point:
+    shard_scope = await shards_of_request(call, resource, mark.sequence if mark else None)
+    async with open_point_in_time(call.services.engine, call.services.indices[resource].alias, shard_scope) as point:
         digest = await point.digest(selection, view.content(resource), last)
         yield await _encode_first_line(view, resource, mark, digest.count, last or None)
         async for response in point.pages(selection, last, digest.count, PAGE_SIZE):

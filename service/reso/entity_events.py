@@ -154,8 +154,8 @@ class EventLedger:
 def build_ledger(head: LedgerHead, archived: Mapping[str, _PublicationColumns]) -> EventLedger:
     recent = _append_publications(head.publications, {})
     events = {
-        alias: _ResourceEvents(archived.get(alias), recent.get(alias), reach.begin, reach.upto)
-        for alias, reach in head.reaches.items()
+        alias: _ResourceEvents(archived.get(alias), recent.get(alias), shard_scope.begin, shard_scope.upto)
+        for alias, shard_scope in head.reaches.items()
     }
     return EventLedger(head.end, head, events)
 

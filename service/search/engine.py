@@ -35,7 +35,7 @@ from service.errors import (
     ResourceUnavailable,
 )
 from service.http.responses import JsonBytes
-from service.search.placement import EVERYTHING, Document, Reach, ShardTable, gone
+from service.search.placement import EVERYTHING, Document, ShardScope, ShardTable, gone
 from service.search.query import MissingFields, Selection, used_fields
 from service.search.responses import (
     NodeLost,
@@ -159,35 +159,37 @@ class SearchEngine:
         return tuple(node.health for node in self._nodes.all() if isinstance(node, ReadingNode))
 
     async def search(
-        self, index: str, body: Mapping[str, object], since: Hashable = None, reach: Reach = EVERYTHING
+        self, index: str, body: Mapping[str, object], since: Hashable = None, shard_scope: ShardScope = EVERYTHING
     ) -> bytes:
         """Return the complete, unparsed response of a search, which concurrent requests may share.
 
         Requests share a search if index, body and `since` are the same. `since` is the state of the index that the
-        request has seen, which the response must not be older than. `reach` says which shards are asked.
+        request has seen, which the response must not be older than. `shard_scope` says which shards are asked.
         """
         if index in self.live.missing:
             self.refuse_missing(index, used_fields(body))
-        return await self.shards.search(index, body, reach, partial(self._share, since, index))
+        return await self.shards.search(index, body, shard_scope, partial(self._share, since, index))
 
     def _share(self, since: Hashable, index: str, path: str, options: str, body: bytes) -> Awaitable[bytes]:
         search = partial(self._search, index, path, options, body)
         return self._shared_searches.run((index, path, options, body, since), search)
 
-    async def search_unshared(self, index: str, body: Mapping[str, object], reach: Reach = EVERYTHING) -> bytes:
-        """Return the response of a search that starts now; `reach` as for `search`."""
+    async def search_unshared(
+        self, index: str, body: Mapping[str, object], shard_scope: ShardScope = EVERYTHING
+    ) -> bytes:
+        """Return the response of a search that starts now; `shard_scope` as for `search`."""
         if index in self.live.missing:
             self.refuse_missing(index, used_fields(body))
-        return await self.shards.search(index, body, reach, partial(self._search, index))
+        return await self.shards.search(index, body, shard_scope, partial(self._search, index))
 
     def read(
-        self, index: str, identifiers: Sequence[str], selection: Selection, reach: Reach
+        self, index: str, identifiers: Sequence[str], selection: Selection, shard_scope: ShardScope
     ) -> Awaitable[list[Document]]:
         """Return the documents with some identifiers that are in a selection, as a search that starts now finds them.
 
-        `reach` as for `search`; its companies only say which shards are asked.
+        `shard_scope` as for `search`; its companies only say which shards are asked.
         """
-        return self.shards.read(index, identifiers, selection, reach, partial(self._read, index))
+        return self.shards.read(index, identifiers, selection, shard_scope, partial(self._read, index))
 
     async def _read(self, index: str, path: str, body: bytes) -> bytes:
         self.require_available(index)

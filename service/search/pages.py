@@ -19,7 +19,7 @@ from service.keys.api_key import mask_keys
 from service.projection import Variant, doc_values, encode_timestamps, record_identifier
 from service.request_context import RequestContext, Sent
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER
-from service.search.placement import OneShard, ServedShards, record_reach
+from service.search.placement import OneShard, ServedShards, shards_of_records
 from service.search.query import Body, Clause, Selection, numbered_body, page_body, walk_body
 from service.search.responses import exact_record, extract_exact_records, extract_records, parse_hits, total_hits
 from service.telemetry.observation import Layer
@@ -262,11 +262,11 @@ async def _look_up(call: RequestContext, resource: Resource, identifiers: Sequen
     The company of a record may be too new to be known here: without a scope, what is lacking is read from all shards.
     """
     engine, alias = call.services.engine, call.services.indices[resource].alias
-    selection, reach = call.selection(resource), await record_reach(call, resource)
-    found = await engine.read(alias, identifiers, selection, reach)
+    selection, shard_scope = call.selection(resource), await shards_of_records(call, resource)
+    found = await engine.read(alias, identifiers, selection, shard_scope)
     lacking = {*identifiers} - {document.identifier for document in found}
-    if lacking and reach.companies != selection.scope.companies:
-        found += await engine.read(alias, [*lacking], selection, reach._replace(companies=None))
+    if lacking and shard_scope.companies != selection.scope.companies:
+        found += await engine.read(alias, [*lacking], selection, shard_scope._replace(companies=None))
     names = call.exact_names(resource)
     return {each.identifier: exact_record(each.source, names) if names else each.record for each in found}
 
@@ -328,8 +328,8 @@ async def find_page_start(search: Search, selection: Selection, offset: int) -> 
 def sample_near(offset: int) -> range:
     """Return which of the sampled keys to read: the offset probably lies between the first and the last."""
     expected = offset // _SAMPLE_RATE
-    reach = _DEVIATIONS * isqrt(expected) + 1
-    return range(max(0, expected - reach), expected + reach)
+    shard_scope = _DEVIATIONS * isqrt(expected) + 1
+    return range(max(0, expected - shard_scope), expected + shard_scope)
 
 
 def nearest_start(keys: list[str], count_response: bytes, offset: int) -> PageStart:

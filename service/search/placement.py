@@ -42,7 +42,7 @@ class OneShard(NamedTuple):
     key: str
 
 
-class Reach(NamedTuple):
+class ShardScope(NamedTuple):
     """The companies that a search may read, None for all, and the sequence of the mark that it sees records at.
 
     `sequence` is None for the latest state. With `only`, the search asks that shard, and fails with NoLongerServed
@@ -54,7 +54,7 @@ class Reach(NamedTuple):
     only: OneShard | None = None
 
 
-EVERYTHING = Reach()
+EVERYTHING = ShardScope()
 
 
 @dataclass(frozen=True)
@@ -70,17 +70,17 @@ class ServedShards:
     ranges: ShardRanges
     is_routed: bool
 
-    def routing(self, reach: Reach) -> str:
+    def routing(self, shard_scope: ShardScope) -> str:
         """Return the parameter of a request that chooses the shards, after `&`; empty for all."""
-        shards = self._shards(reach) if self.is_routed else None
+        shards = self._shards(shard_scope) if self.is_routed else None
         return "" if shards is None else f"&routing={','.join(self.ranges.routings[shard] for shard in shards)}"
 
-    def _shards(self, reach: Reach) -> Collection[int] | None:
-        if reach.only is not None:
-            return [self.ranges.shard(reach.only.key)]
-        if not reach.companies or len(reach.companies) > MAX_COMPANIES:
+    def _shards(self, shard_scope: ShardScope) -> Collection[int] | None:
+        if shard_scope.only is not None:
+            return [self.ranges.shard(shard_scope.only.key)]
+        if not shard_scope.companies or len(shard_scope.companies) > MAX_COMPANIES:
             return None
-        shards = self.ranges.companies_shards(reach.companies)
+        shards = self.ranges.companies_shards(shard_scope.companies)
         return None if len(shards) == self.ranges.count else shards
 
     def record_routings(self, identifier: str, companies: Collection[str] | None) -> Collection[str]:
@@ -93,26 +93,26 @@ class ServedShards:
         """Whether the records of a company are in several shards that can be asked one by one."""
         return self.is_routed and len(self.ranges.company_shards(company)) > 1
 
-    def visible(self, body: Mapping[str, Any], reach: Reach) -> Body:
+    def visible(self, body: Mapping[str, Any], shard_scope: ShardScope) -> Body:
         """Return a body that finds of each record the copy that is served at the mark."""
-        return {**body, "query": visible_query(body["query"], reach)}
+        return {**body, "query": visible_query(body["query"], shard_scope)}
 
-    def shows(self, fields: Mapping[str, Any], reach: Reach) -> bool:
+    def shows(self, fields: Mapping[str, Any], shard_scope: ShardScope) -> bool:
         """Return whether a document with these search fields is the copy that `visible` finds."""
-        return not matches(_unseen(reach), fields)
+        return not matches(_unseen(shard_scope), fields)
 
     def end(self, key: str) -> str | None:
         """Return the first feed key of the shard after the one that has a key, None after the last."""
         return next((cut for cut in self.ranges.cuts if cut > key), None)
 
 
-def visible_query(query: Clause, reach: Reach) -> Clause:
+def visible_query(query: Clause, shard_scope: ShardScope) -> Clause:
     """Return a query for the copies that are served; only for an index of several shards."""
-    return {"bool": {"filter": [query], "must_not": [_unseen(reach)]}}
+    return {"bool": {"filter": [query], "must_not": [_unseen(shard_scope)]}}
 
 
-def _unseen(reach: Reach) -> Mapping[str, Any]:
-    return LEFT_QUERY if reach.sequence is None else hidden_query(reach.sequence)
+def _unseen(shard_scope: ShardScope) -> Mapping[str, Any]:
+    return LEFT_QUERY if shard_scope.sequence is None else hidden_query(shard_scope.sequence)
 
 
 def served_shards(alias: str, indices: Mapping[str, Any]) -> ServedShards | None:
@@ -181,14 +181,16 @@ _decode = msgspec.json.Decoder(_Response).decode
 _failure = msgspec.json.Decoder(_Failure).decode
 
 
-def read_places(identifiers: Iterable[str], served: ServedShards | None, reach: Reach) -> list[dict[str, str]]:
+def read_places(
+    identifiers: Iterable[str], served: ServedShards | None, shard_scope: ShardScope
+) -> list[dict[str, str]]:
     """Return where to read documents: their identifiers, in an index of several shards with each shard's routing."""
     if served is None:
         return [{"_id": name} for name in identifiers]
     return [
         {"_id": name, "routing": routing}
         for name in identifiers
-        for routing in served.record_routings(name, reach.companies)
+        for routing in served.record_routings(name, shard_scope.companies)
     ]
 
 
@@ -277,26 +279,28 @@ class ShardTable:
         elif served != self._served.get(alias):
             self._served[alias] = served
 
-    async def search(self, alias: str, body: Mapping[str, Any], reach: Reach, send: SendSearch) -> bytes:
+    async def search(self, alias: str, body: Mapping[str, Any], shard_scope: ShardScope, send: SendSearch) -> bytes:
         """Return the response of a search that `send` sends: to a path, with options and a body."""
 
         async def attempt(served: ServedShards | None) -> bytes:
             if served is None:
                 return await self.checked(alias, await send(f"/{alias}", "", orjson.dumps(body)))
-            return await send(f"/{served.target}", served.routing(reach), orjson.dumps(served.visible(body, reach)))
+            return await send(
+                f"/{served.target}", served.routing(shard_scope), orjson.dumps(served.visible(body, shard_scope))
+            )
 
-        return await (attempt(reach.only.served) if reach.only else self.repeat(alias, attempt))
+        return await (attempt(shard_scope.only.served) if shard_scope.only else self.repeat(alias, attempt))
 
     def read(
-        self, alias: str, identifiers: Sequence[str], selection: Selection, reach: Reach, send: SendRead
+        self, alias: str, identifiers: Sequence[str], selection: Selection, shard_scope: ShardScope, send: SendRead
     ) -> Awaitable[list[Document]]:
         """Return the documents with some identifiers that are in a selection; `send` reads all copies."""
 
         async def attempt(served: ServedShards | None) -> list[Document]:
-            mapped, places = self._mapped.get(alias), read_places(identifiers, served, reach)
+            mapped, places = self._mapped.get(alias), read_places(identifiers, served, shard_scope)
             generation, found = await self._read(alias, served, places, send)
             _require_mapped(mapped, generation, selection)
-            shown = found if served is None else [each for each in found if served.shows(each.fields, reach)]
+            shown = found if served is None else [each for each in found if served.shows(each.fields, shard_scope)]
             return [each for each in shown if selection.accepts(each.fields)]
 
         return self.repeat(alias, attempt)
@@ -388,7 +392,7 @@ class _Call(Protocol):
     def served_shards(self, resource: Resource) -> ServedShards | None: ...
 
 
-async def scope_reach(call: _Call, resource: Resource, sequence: int | None = None) -> Reach:
+async def shards_of_request(call: _Call, resource: Resource, sequence: int | None = None) -> ShardScope:
     """Return what a search may reach: the scope, at the given mark or one that is not outdated; raise ApiError.
 
     Within one company no record is in two shards, so the latest state is as good.
@@ -397,14 +401,14 @@ async def scope_reach(call: _Call, resource: Resource, sequence: int | None = No
     if sequence is None and call.scope.single_company is None and call.served_shards(resource) is not None:
         mark = await call.services.indices[resource].mark.get_renewed()
         sequence = None if mark is None else mark.sequence
-    return Reach(companies, sequence)
+    return ShardScope(companies, sequence)
 
 
-async def record_reach(call: _Call, resource: Resource) -> Reach:
+async def shards_of_records(call: _Call, resource: Resource) -> ShardScope:
     """Return what a read by identifier may reach: without a scope, the companies that are known, unless too many."""
-    reach = await scope_reach(call, resource)
-    if reach.companies is not None or call.served_shards(resource) is None:
-        return reach
+    shard_scope = await shards_of_request(call, resource)
+    if shard_scope.companies is not None or call.served_shards(resource) is None:
+        return shard_scope
     # By key and by numeric id.
     is_few = len(call.directory.keys) <= 2 * MAX_COMPANIES
-    return reach._replace(companies={*call.directory.keys.values()}) if is_few else reach
+    return shard_scope._replace(companies={*call.directory.keys.values()}) if is_few else shard_scope

@@ -12,7 +12,7 @@ from indexer.rollback import rollback
 from mappings import COMPANY, TEAM
 from mappings.shards import ShardRanges
 from mappings.stored_document import feed_key
-from service.search.placement import Reach, visible_query
+from service.search.placement import ShardScope, visible_query
 from tests.indexer.changes.scope_consumers import COMPANIES, team
 from tests.indexer.conftest import Bench, live_ranges
 
@@ -39,7 +39,7 @@ async def served(bench: Bench, sequence: int, query: dict[str, Any] | None = Non
     """Return the companies of each team that readers see at a sequence of the mark, with what is visible now."""
     live: dict[str, object] = {"bool": {"filter": [{"term": {"deleted": False}}, query or {"match_all": {}}]}}
     answer = await bench.client.search(
-        index=bench.connection.alias(TEAM), query=visible_query(live, Reach(None, sequence)), size=1000
+        index=bench.connection.alias(TEAM), query=visible_query(live, ShardScope(None, sequence)), size=1000
     )
     found: Served = {}
     for hit in answer["hits"]["hits"]:

@@ -235,7 +235,7 @@ class World:
     def _check(self, promised: Mapping[str, Mark | None]) -> None:
         """Check that a finished run has published what the marks said when it began."""
         reaches = self.read(is_new=True).head.reaches
-        output = {alias: (reach.epoch, reach.upto) for alias, reach in reaches.items()}
+        output = {alias: (shard_scope.epoch, shard_scope.upto) for alias, shard_scope in reaches.items()}
         assert all(output.get(alias, (0, 0)) >= (mark.epoch, mark.sequence) for alias, mark in promised.items() if mark)
 
     def kill(self, at: int) -> None:

@@ -31,8 +31,8 @@ def numbers(ledger: EventLedger, alias: str) -> list[int | None]:
 
 def check_numbers(before: EventLedger, now: EventLedger) -> None:
     """Check that every number is kept, or published again after all that could be seen before."""
-    for alias, reach in before.head.reaches.items():
-        is_same = now.head.reaches[alias].epoch == reach.epoch
+    for alias, shard_scope in before.head.reaches.items():
+        is_same = now.head.reaches[alias].epoch == shard_scope.epoch
         for old, new in zip(numbers(before, alias)[:-1], numbers(now, alias), strict=False):
             assert new == old or (new is None and not is_same) or (new is not None and new > before.end)
 

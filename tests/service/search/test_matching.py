@@ -17,7 +17,7 @@ from mappings.shards import Interval, ShardRanges, hide, routing_values
 from mappings.stored_document import encode_document, feed_key
 from mappings.visibility import DisplayLicence
 from service.scope import Scope, Visibility
-from service.search.placement import Reach, ServedShards
+from service.search.placement import ServedShards, ShardScope
 from service.search.query import Selection, matches
 from tests.conftest import open_installation
 
@@ -37,7 +37,7 @@ SELECTIONS = st.builds(
     st.builds(Scope, st.none() | st.frozensets(st.sampled_from((*COMPANIES, "c")))),
     st.sampled_from([None, *DisplayLicence]).map(lambda licence: Visibility(display=licence).clauses(LISTING)),
 )
-REACHES = st.builds(Reach, sequence=st.none() | st.integers(0, 8))
+REACHES = st.builds(ShardScope, sequence=st.none() | st.integers(0, 8))
 
 
 def sources() -> list[bytes]:
@@ -80,10 +80,12 @@ def test_a_document_is_accepted_if_a_search_finds_it(engine_url: str) -> None:
 
         @given(SELECTIONS, REACHES)
         @settings(max_examples=40, derandomize=True, database=None, deadline=None)
-        def agree(selection: Selection, reach: Reach) -> None:
-            body = SERVED.visible({"query": selection.query()}, reach)
+        def agree(selection: Selection, shard_scope: ShardScope) -> None:
+            body = SERVED.visible({"query": selection.query()}, shard_scope)
             accepted = {
-                name for name, fields in documents.items() if SERVED.shows(fields, reach) and selection.accepts(fields)
+                name
+                for name, fields in documents.items()
+                if SERVED.shows(fields, shard_scope) and selection.accepts(fields)
             }
             assert accepted == runner.run(searched(client, index, body))
 
