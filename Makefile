@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Each process uses its own Elasticsearch.
+PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 
 # Hashes without index addresses, so that the lock works with any mirror.
@@ -14,7 +16,7 @@ SBOM := $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-rep
 SHARDED := tests/indexer/faults tests/indexer/indices/test_alias_swaps.py tests/indexer/rebuild/test_swaps_together.py \
 	tests/indexer/updates tests/indexer/changes
 
-.PHONY: help install develop demo test lint unit redis promtool chromium podman image image-suite soak reso chaos chaos-machine chaos-shards chaos-soak disasters siege fuzz openapi screenshots bench bench-quick bench-load guard wheels lock sbom clean
+.PHONY: help install develop demo test check lint redis promtool chromium podman image image-suite soak reso chaos chaos-machine chaos-shards chaos-soak disasters siege fuzz openapi screenshots bench bench-quick bench-load guard wheels lock sbom clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -26,16 +28,21 @@ develop: $(VENV)/.development  ## Create .venv with the development tools.
 demo: install  ## Start the service with sample data and an embedded Elasticsearch.
 	@$(BIN)/brokerage demo $(DEMO)
 
-test: lint unit  ## Run all checks.
+test: lint  ## Check style and types, and run the tests that need nothing but Python and make; about 8 minutes on two cores.
+	@echo "Running the tests that need no other program: about 6 minutes on two cores."
+	$(PYTEST) --tier test
+	@echo "\`make check\` runs the others, with Redis, Chromium, promtool, podman and npm: about 20 minutes."
+
+check: develop redis promtool chromium tests/clients/node_modules  ## Run all other tests; as root on Debian it installs Redis, Chromium, promtool and podman.
+	@$(MAKE) --no-print-directory podman || echo "podman cannot be installed"
+	@missing=; for tool in redis-server promtool chromium; do PATH="$(BIN):$$PATH" command -v $$tool > /dev/null || missing="$$missing $$tool"; done; \
+	[ -z "$$missing" ] || { echo "\`make check\` needs:$$missing. Install them, or run it as root on Debian."; exit 1; }
+	$(PYTEST) --tier check
 
 lint: develop  ## Check style and types.
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-
-unit: develop redis promtool chromium tests/clients/node_modules  ## Run the tests; each process uses its own Elasticsearch.
-	@$(MAKE) --no-print-directory podman || echo "podman cannot be installed"
-	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 redis:  # Tests of shared rate limits need a real Redis. Without root they fail and say what is missing.
 	@command -v redis-server > /dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get > /dev/null || \
@@ -55,7 +62,7 @@ chromium:  # Tests of the site need a real browser. Without root they fail and s
 	@command -v chromium > /dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get > /dev/null || \
 	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; }
 
-podman:  # Tests of the image need podman. Without it `make test` leaves them out and says so.
+podman:  # Tests of the image need podman. Without it `make check` leaves them out and says so.
 	@{ command -v podman && command -v runc && command -v mmdebstrap && command -v iptables; } > /dev/null || [ "$$(id -u)" != 0 ] || \
 	! command -v apt-get > /dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends \
 	podman runc crun netavark aardvark-dns iptables mmdebstrap debian-archive-keyring; }

@@ -19,6 +19,7 @@ from cluster.http.nodes import ReadingNode
 from embedded import VERSION, EmbeddedCluster, NodeOptions
 from tests.image.podman import obstacle
 from tests.loops import pause_after_writelines
+from tests.tiers import TIERS, tier_of
 
 _DELETED_TOGETHER = 20
 _MEMORY = "/dev/shm"  # noqa: S108 - nothing there has a name that can be guessed
@@ -52,8 +53,12 @@ def _keep_files_in_memory() -> None:
         tempfile.tempdir = os.environ["TMPDIR"] = _MEMORY
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes long and would come last: one process would end with it while the others have nothing."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the other tier, and begin with what takes long: one process would end with it alone."""
+    if (tier := config.getoption("--tier")) is not None:
+        others = [item for item in items if tier_of(item) != tier]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if tier_of(item) == tier]
     items.sort(key=lambda item: not any(folder in item.path.parents for folder in _LONG_AND_LAST))
 
 
@@ -65,6 +70,7 @@ def pytest_collection_finish() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let `make soak` ask for the full number of repetitions, and `make image` for the tests of the image."""
+    parser.addoption("--tier", choices=TIERS, help="the tests of `make test`, or those that `make check` adds")
     parser.addoption("--shards", type=int, default=1, help="shards of each index that the tests build")
     parser.addoption("--soak", action="store_true", help="repeat as often as the published figures say")
     parser.addoption("--image", action="store_true", help="collect all of tests/image (as root)")
@@ -80,7 +86,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say at the end of a run of all tests that those of the image were left out, and why."""
     is_whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
-    if is_whole and not config.getoption("--image") and (reason := obstacle()):
+    if is_whole and config.getoption("--tier") != "test" and not config.getoption("--image") and (reason := obstacle()):
         terminalreporter.write_line(f"The image was not built and run: {reason}.", yellow=True)
 
 

@@ -39,7 +39,7 @@ FULL = ScenarioScale(
     swaps=200,
     is_timed=True,
 )
-# For `make test`: everything happens, but briefly, and no times are checked, since a busy machine is not a defect.
+# For `make check`: everything happens, but briefly, and no times are checked, since a busy machine is not a defect.
 SHORT = ScenarioScale(
     listings=160,
     workers=1,

@@ -1,4 +1,4 @@
-"""What the image holds, and that it serves without rights: the part of this tier that `make test` includes."""
+"""What the image holds, and that it serves without rights: the part of this tier that `make check` includes."""
 
 import asyncio
 import mmap
