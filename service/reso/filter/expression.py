@@ -234,9 +234,6 @@ def compared_literals(expression: FilterExpression, name: str) -> Iterator[Filte
                 yield from values
 
 
-# Returns the value of a property and that of the literal, in a form in which they compare.
-Operands = Callable[[str, ComparisonOperator, FilterLiteral], tuple[Any, Any]]
-
 _COMPARE: dict[ComparisonOperator, Callable[[Any, Any], bool]] = {
     ComparisonOperator.EQ: eq,
     ComparisonOperator.NE: ne,
@@ -245,22 +242,54 @@ _COMPARE: dict[ComparisonOperator, Callable[[Any, Any], bool]] = {
     ComparisonOperator.LT: lt,
     ComparisonOperator.LE: le,
 }
+# Whether a row matches, or all of them do, or none.
+Matcher = Callable[[Any], bool] | bool
 
 
-def evaluate(expression: FilterExpression, condition_holds: Callable[[FieldCondition], bool]) -> bool:
-    def leaf_holds(leaf: Leaf) -> bool:
-        return not condition_holds(leaf.condition) if isinstance(leaf, Negation) else condition_holds(leaf)
+def compile_filter(expression: FilterExpression, of_condition: Callable[[FieldCondition], Matcher]) -> Matcher:
+    """Return an expression as a function of a row: its literals are read once, however many rows there are.
 
-    return fold(expression, leaf_holds, all, any)
+    Conditions are evaluated in order, and no further than the result needs.
+    """
+
+    def of_leaf(leaf: Leaf) -> Matcher:
+        if not isinstance(leaf, Negation):
+            return of_condition(leaf)
+        matches = of_condition(leaf.condition)
+        return not matches if isinstance(matches, bool) else lambda row: not matches(row)
+
+    return fold(
+        expression, of_leaf, lambda parts: _combined(parts, until=False), lambda parts: _combined(parts, until=True)
+    )
 
 
-def comparison_holds(condition: FieldComparison | InList, operands: Operands) -> bool:
+def _combined(parts: Iterator[Matcher], *, until: bool) -> Matcher:
+    """Return whether all parts match, or, with `until`, any of them."""
+    kept: list[Callable[[Any], bool]] = []
+    for part in parts:
+        if part is until:
+            if not kept:
+                return until
+            # What comes before may refuse a row.
+            kept.append(lambda _: until)
+            break
+        if not isinstance(part, bool):
+            kept.append(part)
+    if len(kept) < 2:
+        return kept[0] if kept else not until
+    return (lambda row: any(part(row) for part in kept)) if until else (lambda row: all(part(row) for part in kept))
+
+
+def compile_comparison(
+    condition: FieldComparison | InList,
+    value_of: Callable[[Any], Any],
+    operand: Callable[[FilterLiteral], Any],
+) -> Matcher:
+    """Return a comparison of a value of a row with literals, which `operand` reads, as a function of the row."""
     if isinstance(condition, InList):
-        return any(_compares(condition.field, ComparisonOperator.EQ, value, operands) for value in condition.values)
-    return _compares(condition.field, condition.operator, condition.value, operands)
-
-
-def _compares(name: str, operator: ComparisonOperator, value: FilterLiteral, operands: Operands) -> bool:
-    if value.type is LiteralType.NULL:
-        return operator is ComparisonOperator.NE
-    return _COMPARE[operator](*operands(name, operator, value))
+        accepted = {operand(value) for value in condition.values if value.type is not LiteralType.NULL}
+        return lambda row: value_of(row) in accepted
+    if condition.value.type is LiteralType.NULL:
+        return condition.operator is ComparisonOperator.NE
+    compare, given = _COMPARE[condition.operator], operand(condition.value)
+    return lambda row: compare(value_of(row), given)

@@ -6,11 +6,12 @@ the filter are compared. Children are counted without loading their parents, fro
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from math import ceil
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -28,11 +29,12 @@ from service.reso.filter.expression import (
     InList,
     Leaf,
     LiteralType,
+    Matcher,
     Negation,
     Or,
     compared_literals,
-    comparison_holds,
-    evaluate,
+    compile_comparison,
+    compile_filter,
     fold,
 )
 from service.reso.filter.value_matchers import TimestampMatcher
@@ -50,6 +52,9 @@ _OF_PARENT = {ComparisonOperator.GT: ComparisonOperator.GE, ComparisonOperator.L
 _NULL = FilterLiteral(LiteralType.NULL, "null")
 _ALL = And(())
 _timestamps = TimestampMatcher("clock")
+_EQUALITY = frozenset({ComparisonOperator.EQ, ComparisonOperator.NE})
+Comparison = FieldComparison | InList
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,7 @@ class ChildCondition:
 
     child_set: ChildSet
     expression: FilterExpression | None
+    _literals: dict[int, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def of_parents(self) -> FilterExpression | None:
@@ -74,37 +80,91 @@ class ChildCondition:
             if name
         )
 
-    def holds(self, child: Child) -> bool:
-        """Whether a child of a selected parent matches; raise OptionNotImplemented for what cannot be compared."""
-        if self.expression is None or child.key.parent not in self.divided:
+    def matcher(self, parent: str) -> Matcher:
+        """Return whether the children of a selected parent match.
+
+        It raises OptionNotImplemented for what cannot be compared. A comparison with the key of another parent's child
+        is decided here, so that a child is compared with no literal but those for its own parent.
+        """
+        if self.expression is None or parent not in self.divided:
             return True
-        return evaluate(self.expression, partial(self._condition_holds, child))
+        return compile_filter(self.expression, partial(self._compiled, parent))
 
-    def _condition_holds(self, child: Child, condition: FieldCondition) -> bool:
-        if isinstance(condition, FieldComparison | InList):
-            return comparison_holds(condition, partial(self._operands, child))
-        raise self._refusal(condition.field)
-
-    def _operands(
-        self, child: Child, name: str, operator: ComparisonOperator, value: FilterLiteral
-    ) -> tuple[object, object]:
-        """Return the value of a property and that of a literal, which the index has accepted."""
-        is_equality = operator in {ComparisonOperator.EQ, ComparisonOperator.NE}
-        declared, parent = self.child_set, child.key.parent
+    def _compiled(self, parent: str, condition: FieldCondition) -> Matcher:
+        declared, name = self.child_set, condition.field
+        if not isinstance(condition, FieldComparison | InList):
+            return self._refused(name)
         if name == declared.key:
-            given = ChildKey.of(value.text)
-            is_same = is_equality and parent in spellings(given.parent)
-            return child.key, given._replace(parent=parent) if is_same else given
+            return self._compiled_key(parent, condition)
         if name == declared.parent_key:
-            return parent, parent if is_equality and parent in spellings(value.text) else value.text
+            return self._compiled_parent(parent, condition)
         if name == MODIFICATION_TIMESTAMP:
-            return child.header.clock, _timestamps.parse_number(value.text)
+            return self._read_once(condition, _compiled_clock)
         if name == declared.parent_type:
-            return "Property", value.text
-        raise self._refusal(name)
+            matches = compile_comparison(condition, lambda _: "Property", attrgetter("text"))
+            return matches if isinstance(matches, bool) else matches(None)
+        return self._refused(name)
+
+    def _compiled_key(self, parent: str, condition: Comparison) -> Matcher:
+        if isinstance(condition, InList):
+            suffixes = self._read_once(condition, _suffixes_by_parent).get(parent)
+            return False if suffixes is None else lambda child: child.key.suffix in suffixes
+        operator = condition.operator
+        if operator not in _EQUALITY or condition.value.type is LiteralType.NULL:
+            return compile_comparison(condition, attrgetter("key"), lambda value: ChildKey.of(value.text))
+        suffix = self._read_once(condition, _suffixes_by_parent).get(parent)
+        if suffix is None:
+            return operator is ComparisonOperator.NE
+        return lambda child: (child.key.suffix in suffix) is (operator is ComparisonOperator.EQ)
+
+    def _compiled_parent(self, parent: str, condition: Comparison) -> Matcher:
+        if isinstance(condition, InList):
+            return parent in self._read_once(condition, _parents)
+        if condition.operator in _EQUALITY and condition.value.type is not LiteralType.NULL:
+            return (parent in self._read_once(condition, _parents)) is (condition.operator is ComparisonOperator.EQ)
+        matches = compile_comparison(condition, lambda _: parent, attrgetter("text"))
+        return matches if isinstance(matches, bool) else matches(None)
+
+    def _read_once(self, condition: Comparison, read: Callable[[Comparison], Read]) -> Read:
+        """Return what `read` makes of the literals of a condition, which it does for the first parent alone."""
+        if id(condition) not in self._literals:
+            self._literals[id(condition)] = read(condition)
+        found: Read = self._literals[id(condition)]
+        return found
+
+    def _refused(self, name: str) -> Matcher:
+        def refuse(_: Child) -> bool:
+            raise self._refusal(name)
+
+        return refuse
 
     def _refusal(self, name: str) -> OptionNotImplemented:
         return OptionNotImplemented(FILTER, f"a filter by {self.child_set.key} together with this one by {name}")
+
+
+def _texts(condition: Comparison) -> list[str]:
+    values = condition.values if isinstance(condition, InList) else (condition.value,)
+    return [value.text for value in values if value.type is not LiteralType.NULL]
+
+
+def _parents(condition: Comparison) -> set[str]:
+    """Return the keys of parents in a condition, in each spelling."""
+    return {name for text in _texts(condition) for name in spellings(text)}
+
+
+def _suffixes_by_parent(condition: Comparison) -> dict[str, set[str]]:
+    """Return the suffixes of the keys in a condition by their parent, in each spelling of it."""
+    found: dict[str, set[str]] = {}
+    for key in map(ChildKey.of, _texts(condition)):
+        for parent in spellings(key.parent):
+            found.setdefault(parent, set()).add(key.suffix)
+    return found
+
+
+def _compiled_clock(condition: Comparison) -> Matcher:
+    return compile_comparison(
+        condition, lambda child: child.header.clock, lambda value: _timestamps.parse_number(value.text)
+    )
 
 
 def _of_parents(expression: FilterExpression, key: str) -> FilterExpression:
@@ -181,11 +241,12 @@ class ChildSelection:
         found: list[ChildRow] = []
         # A list that the key may not see is empty.
         for parent, record in zip(parents, self.parents.shown(parents), strict=True):
+            matches = self.condition.matcher(parent.id)
             children = self.child_set.children(parent.id, record, parent.source)  # type: ignore[arg-type]
             found += [
                 ChildRow((*parent.position, child.key.suffix), parent.resource, child)
                 for child in sorted(children, key=lambda child: child.key, reverse=is_descending)
-                if self.condition.holds(child)
+                if matches is True or (matches is not False and matches(child))
             ]
         return found
 

@@ -13,8 +13,10 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass, field
-from functools import cache, partial
+from decimal import Decimal
+from functools import cache, lru_cache, partial
 from importlib.resources import files
+from operator import attrgetter, itemgetter
 from pathlib import Path
 
 import msgspec
@@ -24,18 +26,18 @@ from service.errors import InvalidRequest
 from service.request_context import RequestContext
 from service.reso.filter.clauses import UnsupportedComparison
 from service.reso.filter.expression import (
-    ComparisonOperator,
     FieldComparison,
     FieldCondition,
     FilterExpression,
     FilterLiteral,
     InList,
     LiteralType,
+    Matcher,
     TextCondition,
     TextTest,
-    comparison_holds,
+    compile_comparison,
+    compile_filter,
     conditions,
-    evaluate,
 )
 from service.reso.filter.value_matchers import TimestampMatcher
 from service.reso.ordering import Position, SkipToken, SortKind
@@ -165,12 +167,13 @@ class StaticFilter:
 
     def __init__(self, static_set: StaticSet, expression: FilterExpression) -> None:
         """Check it; raise InvalidRequest or OptionNotImplemented."""
-        self._set, self._expression = static_set, expression
+        self._set = static_set
         for condition in conditions(expression):
             self._check(condition)
+        self._matcher = compile_filter(expression, self._compiled)
 
     def holds(self, row: Mapping[str, str]) -> bool:
-        return evaluate(self._expression, partial(self._condition_holds, row))
+        return self._matcher if isinstance(self._matcher, bool) else self._matcher(row)
 
     def _check(self, condition: FieldCondition) -> None:
         name = condition.field
@@ -188,33 +191,35 @@ class StaticFilter:
                 raise OptionNotImplemented(FILTER, f"this condition on {name}")
         try:
             for value in values:
-                self._operand(name, value)
+                self._require_comparable(name, value)
         except UnsupportedComparison as fault:
             raise InvalidRequest.of(FILTER, f"{name} {fault}.") from None
+
+    def _require_comparable(self, name: str, value: FilterLiteral) -> None:
+        wanted = LiteralType.TIMESTAMP if self._is_timestamp(name) else LiteralType.TEXT
+        if value.type not in {wanted, LiteralType.NULL}:
+            raise UnsupportedComparison(f"is compared with {wanted}")
+        if value.type is LiteralType.TIMESTAMP:
+            _clock(value.text)
 
     def _is_timestamp(self, name: str) -> bool:
         return self._set.properties[name].edm.is_timestamp
 
-    def _operand(self, name: str, value: FilterLiteral) -> object:
-        """Return the value of a literal; raise UnsupportedComparison for one of another type."""
-        wanted = LiteralType.TIMESTAMP if self._is_timestamp(name) else LiteralType.TEXT
-        if value.type not in {wanted, LiteralType.NULL}:
-            raise UnsupportedComparison(f"is compared with {wanted}")
-        return _timestamps.parse_number(value.text) if value.type is LiteralType.TIMESTAMP else value.text
+    def _compiled(self, condition: FieldCondition) -> Matcher:
+        name = condition.field
+        if isinstance(condition, TextCondition):
+            test, text = _TESTS[condition.test], condition.text
+            return lambda row: test(row[name], text)
+        if not isinstance(condition, FieldComparison | InList):
+            return False
+        if self._is_timestamp(name):
+            return compile_comparison(condition, lambda row: _clock(row[name]), lambda value: _clock(value.text))
+        return compile_comparison(condition, itemgetter(name), attrgetter("text"))
 
-    def _condition_holds(self, row: Mapping[str, str], condition: FieldCondition) -> bool:
-        match condition:
-            case FieldComparison() | InList():
-                return comparison_holds(condition, partial(self._operands, row))
-            case TextCondition(name, test, text, _):
-                return _TESTS[test](row[name], text)
-        return False
 
-    def _operands(
-        self, row: Mapping[str, str], name: str, _: ComparisonOperator, value: FilterLiteral
-    ) -> tuple[object, object]:
-        given = _timestamps.parse_number(row[name]) if self._is_timestamp(name) else row[name]
-        return given, self._operand(name, value)
+@lru_cache(maxsize=1024)
+def _clock(text: str) -> Decimal:
+    return _timestamps.parse_number(text)
 
 
 Row = dict[str, str]
