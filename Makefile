@@ -28,8 +28,8 @@ develop: $(VENV)/.development  ## Create .venv with the development tools.
 demo: install  ## Start the service with sample data and an embedded Elasticsearch.
 	@$(BIN)/brokerage demo $(DEMO)
 
-test: lint  ## Check style and types, and run the tests that need nothing but Python and make; about 8 minutes on two cores.
-	@echo "Running the tests that need no other program: about 6 minutes on two cores."
+test: lint  ## Check style and types, and run the tests that need nothing but Python; about 8 minutes on two cores.
+	@echo "Running the tests that need no other program: about 7 minutes on two cores."
 	$(PYTEST) --tier test
 	@echo "\`make check\` runs the others, with Redis, Chromium, promtool, podman and npm: about 20 minutes."
 
