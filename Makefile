@@ -16,7 +16,7 @@ SBOM := $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-rep
 SHARDED := tests/indexer/faults tests/indexer/indices/test_alias_swaps.py tests/indexer/rebuild/test_swaps_together.py \
 	tests/indexer/updates tests/indexer/changes
 
-.PHONY: help install develop demo test check lint redis promtool chromium podman image image-suite soak reso chaos chaos-machine chaos-shards chaos-soak disasters siege fuzz openapi screenshots bench bench-quick bench-load guard wheels lock sbom clean
+.PHONY: help install develop demo test check lint redis promtool chromium podman image image-suite soak reso chaos chaos-machine chaos-shards chaos-soak disasters siege fuzz mutants openapi screenshots bench bench-quick bench-load guard wheels lock sbom clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -101,6 +101,9 @@ chaos-soak: develop  ## Run updates, rebuilds and walks for 30 minutes; prints m
 
 fuzz: develop  ## Send at least 20,000 requests generated from the OpenAPI document, and fuzz the parser; prints the results.
 	$(BIN)/pytest --soak -s tests/contract/test_openapi_fuzz.py tests/openapi/test_parameter_schemas.py
+
+mutants: develop  ## Break a line at a time in a copy, and see that tests notice; takes about 8 minutes. MUTANTS="--only scope".
+	@$(BIN)/python -m tests.mutants $(MUTANTS)
 
 openapi: develop  ## Renew docs/openapi.json and its examples.
 	$(BIN)/python -m tests.openapi.regenerate

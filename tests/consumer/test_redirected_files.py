@@ -1,5 +1,6 @@
 """Files that a service redirects to: the client resumes them, and the store gets neither the key nor conditions."""
 
+import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,9 +11,10 @@ from brokerage_feed.feed import Feed
 from brokerage_feed.published_files import FileUpdater
 from tests.consumer.conftest import ServedStandIn, open_pull
 from tests.consumer.stand_in_files import PublishedStandIn
-from tests.consumer.stand_in_service import KEY
+from tests.consumer.stand_in_service import KEY, StandInService
 from tests.network.http import Reply, Request, http
 from tests.network.server import serving
+from tests.tls import Authority
 
 
 @dataclass
@@ -65,4 +67,19 @@ async def test_other_redirects_are_refused(served: ServedStandIn, tmp_path: Path
     async with Feed(served.url, KEY, {}) as feed:
         (file,) = (await feed.published("listings")).files
         with pytest.raises(FeedRequestRejected, match="redirects to"):
+            await feed.download("listings", file, tmp_path / "file")
+
+
+async def test_a_service_with_tls_redirects_to_nothing_less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records of an https service must not cross the network in the clear."""
+    authority = Authority(tmp_path)
+    trusting = ssl.create_default_context(cafile=authority.path)
+    monkeypatch.setattr("aiohttp.connector._SSL_CONTEXT_VERIFIED", trusting)
+    stand_in, certificate = StandInService(), authority.server(authority.ca.issue_cert("localhost"))
+    stand_in.put("listings", "k1")
+    published = stand_in.publish("listings", 1)
+    async with serving(http(stand_in.reply), certificate) as server, Feed(server.url, KEY, {}) as feed:
+        published.elsewhere = server.url.replace("https:", "http:")
+        (file,) = (await feed.published("listings")).files
+        with pytest.raises(FeedRequestRejected, match="redirects to http://, which is not followed"):
             await feed.download("listings", file, tmp_path / "file")

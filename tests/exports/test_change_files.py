@@ -94,7 +94,8 @@ async def test_several_publications_are_a_chain(exports: Exports, yesterday: Con
     """As long as its manifests are kept."""
     first = ConsumerCopy("listings", dict(yesterday.records), yesterday.token)
     for second in (1, 2):
-        await exports.feed.update(house(second, second), deleted_listing(f"H1{second}", "a", second))
+        changed_each_time = house(9, second)
+        await exports.feed.update(house(second, second), changed_each_time, deleted_listing(f"H1{second}", "a", second))
         await exports.publish("a")
     listed = (await changes(exports, first.token))["changes"]
     assert len(listed) == 2

@@ -9,33 +9,44 @@ import pytest
 import zstandard
 
 import service.publishing.files
-from mappings import LISTING, RESOURCES
+from mappings import COMPANY, LISTING, RESOURCES
 from service.changes.snapshot import PointInTime
 from service.errors import EngineUnavailable
 from service.publishing.files import PublicationFiles
 from service.publishing.target import FolderRunLog, PublishError, PublishLocked, PublishUnavailable, TargetFolder
 from tests.exports.conftest import Exports
-from tests.feed.feed_client import ConsumerCopy, deleted_listing, listing
+from tests.feed.feed_client import ConsumerCopy, company, deleted_listing, listing, source_time
 
 
 async def test_files_hold_what_a_snapshot_has(exports: Exports) -> None:
     """For every company and resource that is loaded; the digest is that of `/digest`."""
     await exports.publish()
-    for company in "ab":
+    for of in "ab":
         for resource in ("companies", "offices", "listings"):
-            manifest = exports.latest(company, resource)
-            head, *lines, tail = await exports.feed.snapshot(resource, "all", platform_company_id=company)
+            manifest = exports.latest(of, resource)
+            head, *lines, tail = await exports.feed.snapshot(resource, "all", platform_company_id=of)
             assert exports.lines(manifest) == lines
             assert (manifest.records, manifest.digest, manifest.schema) == (
                 len(lines),
                 tail["digest"],
                 head["schema"],
             )
-            digest = await exports.feed.json(f"digest/{resource}", "all", platform_company_id=company)
+            digest = await exports.feed.json(f"digest/{resource}", "all", platform_company_id=of)
             assert (digest["count"], digest["digest"]) == (manifest.records, manifest.digest)
     assert [line["id"] for line in exports.lines(exports.latest("a", "offices"))] == ["O1"]
     assert exports.latest("c").files == ()
     assert not (exports.root / "a" / "teams" / "manifest.json").exists()
+
+
+async def test_files_of_a_parent_company_hold_nothing_of_its_children(exports: Exports) -> None:
+    """A key of the parent alone may read them."""
+    child = company("b") | {"parent_company_id": "a", "updated_at": source_time(9)}
+    await exports.feed.update(child, resource=COMPANY)
+    await exports.publish("a")
+    _, *lines, _ = await exports.feed.snapshot("listings", "all", parent_company_id="a")
+    assert {line["id"] for line in lines} == {"L1", "L3", "L5", "L7", "L9"}
+    assert {line["id"] for line in exports.lines(exports.latest("a"))} == {"L0", "L2", "L4", "L6", "L8"}
+    assert {line["id"] for line in exports.lines(exports.latest("a", "companies"))} == {"a"}
 
 
 async def test_a_file_is_complete_at_its_size_and_consists_of_frames(

@@ -8,10 +8,10 @@ import msgspec
 import orjson
 import pytest
 
-from cluster.control_index import TOKEN_KEYS_ID, TokenKeys, ensure_token_keys, renewed_keys
+from cluster.control_index import TOKEN_KEYS_ID, Mark, TokenKeys, ensure_token_keys, renewed_keys
 from service.errors import EngineUnavailable
 from service.search.cached_value import CacheAges, CachedValue
-from service.token import TokenSealer, TokenVault
+from service.token import FeedPosition, TokenSealer, TokenVault
 from tests.feed.feed_client import FeedClient, JsonObject, listing
 
 # As tokens were before they were sealed: version 1, a view and the positions of listings.
@@ -123,3 +123,23 @@ def test_five_keys_are_kept() -> None:
     for quarter in range(8):
         keys = renewed_keys(keys, quarter * 91 * _DAY) or keys
     assert [key.created // _DAY for key in keys.keys] == [7 * 91, 6 * 91, 5 * 91, 4 * 91, 3 * 91]
+
+
+@pytest.mark.parametrize(
+    ("position", "is_expired"),
+    [
+        (FeedPosition(2, 7, 0, "life"), False),
+        (FeedPosition(2, 10, 0, "life"), False),
+        (FeedPosition(2, 11, 0, "life"), True),  # of data that a restore took back
+        (FeedPosition(2, 6, 0, "life"), True),  # a deletion may be missing
+        (FeedPosition(2, 6, 7, "life"), False),  # reading began after that deletion
+        (FeedPosition(2, 6, 6, "life"), True),
+        (FeedPosition(1, 10, 0, "life"), True),
+        (FeedPosition(2, 10, 0, "other"), True),
+        (FeedPosition(2, 8, 0), False),
+        (FeedPosition(2, 9, 0), True),  # without a name, read after the data got theirs
+    ],
+)
+def test_a_position_expires_once_a_change_after_it_is_unknown(position: FeedPosition, is_expired: bool) -> None:
+    mark = Mark(clock=1, sequence=10, epoch=2, generation="g", forgotten=7, life="life", named_at=8)
+    assert position.is_expired(mark) is is_expired

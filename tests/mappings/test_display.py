@@ -41,3 +41,19 @@ def test_an_absent_switch_allows(switch: str) -> None:
 @pytest.mark.parametrize("resource", [LISTING, SOLD_LISTING])
 def test_every_member_of_an_address_is_one_of_the_record(resource: Resource) -> None:
     assert {*ADDRESS_MEMBERS, *_SWITCHES} <= {field.name for field in resource.stored}
+
+
+def test_the_address_is_where_a_property_lies_and_what_leads_there() -> None:
+    """Written out once more, so that leaving one out is seen: the parcel number is in any county's register."""
+    assert sorted(ADDRESS_MEMBERS) == [
+        "Address",
+        "Address2",
+        "City",
+        "Community",
+        "CountyOrParish",
+        "Latitude",
+        "Longitude",
+        "PostalCode",
+        "StateOrProvince",
+        "TaxParcelId",
+    ]

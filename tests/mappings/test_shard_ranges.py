@@ -37,6 +37,12 @@ def test_every_shard_has_a_routing_value_of_its_own(shards: int) -> None:
     assert [(number - 2**32 if number >= 2**31 else number) % shards for number in hashes] == list(range(shards))
 
 
+@pytest.mark.parametrize(("key", "shard"), [("acme:l", 0), ("acme:m", 1), ("acme:ma", 1), ("acme:z", 1), ("b:a", 2)])
+def test_a_shard_begins_with_the_key_of_its_cut(key: str, shard: int) -> None:
+    """Which random keys seldom hit."""
+    assert ShardRanges(("acme:m", "b:a"), ("0", "1", "2")).shard(key) == shard
+
+
 @given(st.lists(keys, max_size=60), st.integers(1, 9), keys)
 def test_a_key_is_between_the_cuts_of_its_shard(sample: list[str], shards: int, key: str) -> None:
     """Cut points included below and excluded above."""

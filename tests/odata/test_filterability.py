@@ -8,8 +8,10 @@ import pytest
 from mappings import AGENT, LISTING, SOLD_LISTING, Resource
 from mappings.search_fields import SearchField, date_millis, decimal, flag, keyword, presence, timestamp, whole_number
 from service.reso.filter.clauses import MATCH_NONE, Matcher, UnsupportedComparison, build_clause
-from service.reso.filter.expression import ComparisonOperator, FilterLiteral, LiteralType
+from service.reso.filter.expression import And, ComparisonOperator, FieldComparison, FilterLiteral, LiteralType
 from service.reso.filter.parser import parse_filter
+from service.reso.sets.child_query import ChildCondition
+from service.reso.sets.child_sets import CHILD_SETS, ChildSet
 from service.reso.sets.declarations import ENTITY_SETS
 from service.reso.sets.edm_types import EdmType
 from service.reso.sets.entity_set import field_column
@@ -134,3 +136,56 @@ def test_a_filter_that_no_record_of_a_resource_matches_needs_no_search(text: str
     assert matcher is not None
     clause = build_clause(parse_filter(text), lambda _: matcher)
     assert (clause != MATCH_NONE) is is_possible
+
+
+DAY = 86_400_000
+YEAR_2026 = 1_767_225_600_000  # its first millisecond
+SIGNS = ("eq", "ne", "gt", "ge", "lt", "le")
+
+
+@pytest.mark.parametrize(
+    ("indexed", "period", "start", "end"),
+    [
+        (timestamp("at", "created_timestamp"), "year(A) {} 2025", YEAR_2026 - 365 * DAY, YEAR_2026),
+        (timestamp("at", "created_timestamp"), "date(A) {} 2025-12-31", YEAR_2026 - DAY, YEAR_2026),
+        (date_millis("at", "ListingContractDate"), "year(A) {} 2025", YEAR_2026 - 365 * DAY, YEAR_2026),
+    ],
+)
+def test_a_period_ends_before_the_first_moment_of_the_next(
+    indexed: SearchField, period: str, start: int, end: int
+) -> None:
+    resource = LISTING if "ListingContractDate" in indexed.sources else AGENT
+    matcher = found(resource, indexed.sources[0], indexed)
+    assert matcher is not None
+    within = {"range": {"at": {"gte": start, "lt": end}}}
+    assert {sign: build_clause(parse_filter(period.format(sign)), lambda _: matcher) for sign in SIGNS} == {
+        "eq": within,
+        "ne": {"bool": {"must_not": [within]}},
+        "gt": {"range": {"at": {"gte": end}}},
+        "ge": {"range": {"at": {"gte": start}}},
+        "lt": {"range": {"at": {"lt": start}}},
+        "le": {"range": {"at": {"lt": end}}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("sign", "bounds"), [("gt", {"gt": 1}), ("ge", {"gt": 1}), ("lt", {"lte": 1}), ("le", {"lte": 1})]
+)
+def test_a_bound_with_a_fraction_is_between_two_whole_numbers(sign: str, bounds: dict[str, int]) -> None:
+    matcher = found(LISTING, "ListPrice", whole_number("price", "ListPrice"))
+    assert matcher is not None
+    assert build_clause(parse_filter(f"A {sign} 1.5"), lambda _: matcher) == {"range": {"price": bounds}}
+
+
+@pytest.mark.parametrize("child_set", CHILD_SETS.values(), ids=CHILD_SETS)
+def test_every_child_has_a_key(child_set: ChildSet) -> None:
+    """So `ne null` selects the children of all parents, and `eq null` those of none."""
+    key = child_set.key
+    none = ChildCondition(child_set, parse_filter(f"{key} eq null")).of_parents
+    assert none == FieldComparison(key, ComparisonOperator.EQ, NULL)
+    for text, parents in (
+        (f"not ({key} ne null)", none),
+        (f"{key} ne null", And(())),
+        (f"not ({key} eq null)", And(())),
+    ):
+        assert ChildCondition(child_set, parse_filter(text)).of_parents == parents, text

@@ -7,7 +7,9 @@ import pytest
 from aiohttp.test_utils import TestClient
 from yarl import URL
 
+from mappings import AGENT
 from mappings.indices import MAX_RESULT_WINDOW
+from service.search.pages import NumberedPage
 from tests.service.conftest import Open
 from tests.service.stand_in import Reply, StandIn, search_response
 
@@ -94,3 +96,10 @@ async def test_records_within_reach_need_no_warning(large: TestClient[Any, Any],
     assert response.headers["X-Total-Pages"] == "100"
     assert "Warning" not in response.headers
     assert "alternate" not in response.links
+
+
+@pytest.mark.parametrize(
+    ("total", "last"), [(0, 1), (1, 1), (300, 1), (301, 2), (99_900, 333), (99_901, 333), (500_000, 333)]
+)
+def test_the_last_page_is_the_one_with_the_last_record_that_can_be_read(total: int, last: int) -> None:
+    assert NumberedPage(AGENT, (), 1, 300, total).total_pages == last

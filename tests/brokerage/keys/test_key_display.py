@@ -1,6 +1,8 @@
 """What the options of `brokerage keys` take and refuse, and how keys look."""
 
 import datetime as dt
+import time
+from collections.abc import Iterator
 from io import StringIO
 from typing import Any
 
@@ -10,7 +12,15 @@ import rich_click as click
 from rich.console import Console
 
 from brokerage.key_tables import key_as_json, key_table, keys_table
-from brokerage.keys import DurationOption, FieldGroupsOption, RateOption, TextOption, TierOption, rate_grant
+from brokerage.keys import (
+    DurationOption,
+    FieldGroupsOption,
+    RateOption,
+    TextOption,
+    TierOption,
+    TimestampOption,
+    rate_grant,
+)
 from mappings import FIELD_GROUPS
 from mappings.visibility import DisplayLicence
 from service.keys.api_key import ApiKey, DamagedKey, decode_key
@@ -51,6 +61,29 @@ def table_lines(table: Any) -> list[str]:
 )
 def test_an_option_takes(kind: click.ParamType[Any], text: str, value: object) -> None:
     assert kind.convert(text, None, None) == value
+
+
+@pytest.fixture
+def far_from_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A host whose time zone is far from UTC."""
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "Pacific/Auckland")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("far_from_utc")
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("2027-06-30", dt.datetime(2027, 6, 30, tzinfo=dt.UTC)),
+        ("2027-06-30T12:30", dt.datetime(2027, 6, 30, 12, 30, tzinfo=dt.UTC)),
+        ("2027-06-30T12:30+02:00", dt.datetime(2027, 6, 30, 10, 30, tzinfo=dt.UTC)),
+    ],
+)
+def test_a_time_without_an_offset_is_in_utc_wherever_the_host_is(text: str, value: dt.datetime) -> None:
+    assert TimestampOption().convert(text, None, None) == value
 
 
 @pytest.mark.parametrize(

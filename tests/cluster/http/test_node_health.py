@@ -97,6 +97,28 @@ def test_a_slow_node_is_asked_and_left_alone(run: Run) -> None:
     run(scenario())
 
 
+def test_a_node_is_not_given_up_after_one_lost_probe(run: Run) -> None:
+    """The first probe is never answered, the second is; the search then has all the time that it needs."""
+
+    async def script(connection: Connection) -> None:
+        is_probe = (await connection.request()).startswith(b"HEAD")
+        if is_probe and len(probe_requests(connection.server)) == 1:
+            await connection.reader.read()
+        elif is_probe:
+            await connection.send(with_length(b"", *HEADERS))
+        else:
+            await until(lambda: len(probe_requests(connection.server)) == 3)
+            await connection.send(with_length(b'"a"', *HEADERS))
+
+    async def scenario() -> None:
+        async with choose_among(script, answer_with_name("b")) as choice:
+            (asked,) = await held(choice, 0, 1)
+            assert await asked == "a"
+            assert choice.node(0).health.is_healthy
+
+    run(scenario())
+
+
 def test_a_node_that_keeps_sending_is_not_asked(run: Run) -> None:
     async def script(connection: Connection) -> None:
         await connection.request()

@@ -1,9 +1,15 @@
 """The two clocks: the source's in a first build, the indexer's for everything new or changed later."""
 
 import time
+from typing import Any, cast
 
+from msgspec.structs import replace
+
+from cluster.connection import ConnectionSettings
 from cluster.control_index import Mark, publish_mark
-from indexer.changes.stamps import LiveStamps
+from indexer.changes.stamps import LiveStamps, expired_tombstones, is_expired_tombstone
+from indexer.scan import IndexRow
+from indexer.settings import IndexerContext, IndexerSettings
 from mappings import LISTING, TEAM
 from tests.indexer.conftest import Bench
 from tests.records import deletion, envelope
@@ -102,3 +108,16 @@ def test_stamps_never_fall_below_assigned_or_published_ones() -> None:
     assert published.clock >= max(clock for clock, _ in given)
     assert (published.sequence, published.epoch, published.generation) == (10, 2, "new")
     assert stamps.next_stamp() == (published.clock + 1, 11)
+
+
+def test_tombstones_are_kept_for_as_many_days_as_the_setting_says() -> None:
+    """A minute more or less than 30 days old; the query of compaction and the rows of a rebuild agree."""
+    context = IndexerContext(cast("Any", None), ConnectionSettings(), IndexerSettings(tombstone_days=30))
+    bound = present() - 30 * 24 * 3600 * 1000
+    row = IndexRow("t", "a:t", 1, 1, 0, 1, deleted=True, reason="deleted", stored_version=1)
+    older, younger = (replace(row, clock=bound + shift) for shift in (-60_000, 60_000))
+    assert is_expired_tombstone(context, older)
+    assert not is_expired_tombstone(context, younger)
+    assert not is_expired_tombstone(context, replace(older, deleted=False))
+    _, clock = expired_tombstones(context)["bool"]["filter"]
+    assert older.clock < clock["range"]["clock"]["lt"] < younger.clock

@@ -59,6 +59,14 @@ async def test_a_short_disturbance_is_not_worth_a_warning(caplog: pytest.LogCapt
     assert caplog.messages == []
 
 
+async def test_no_wait_outlasts_the_time_that_an_operation_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_INITIAL_SECONDS", "_MAX_SECONDS"):
+        monkeypatch.setattr(client, name, 1e6)
+    async with asyncio.timeout(5):
+        with pytest.raises(ConnectionError):
+            await retry(_Outage(99), 0.01)
+
+
 @pytest.mark.parametrize("command", ["update", "verify"])
 async def test_a_command_says_that_it_waits(bench: Bench, command: str) -> None:
     """Here for five seconds, by default for five minutes."""

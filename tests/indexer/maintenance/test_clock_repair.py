@@ -1,5 +1,6 @@
 """What a run under a clock 400 days ahead has left is repaired by one command, and consumers lose nothing."""
 
+import datetime as dt
 import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -97,6 +98,8 @@ async def test_status_and_doctor_name_it_until_it_is_repaired(bench: Bench) -> N
     await update_ahead(bench, team("second", 1))
     findings = {one.subject: one for one in await found(bench)}
     assert findings[MARKS].state is FindingState.WARNING
+    ahead = dt.datetime.fromtimestamp((await bench.mark(TEAM)).clock // 1000, dt.UTC)
+    assert findings[MARKS].detail == f"teams {ahead:%Y-%m-%d %H:%M} UTC."
     assert findings[MARKS].remedy == "Run `brokerage index repair-clock teams`."
     assert [one.resource for one in await status(bench.engine()) if one.is_mark_ahead] == ["teams"]
     assert "brokerage index repair-clock teams" in (await run(bench, "status"))[1]

@@ -103,6 +103,25 @@ async def test_a_company_that_would_vanish_is_named(bench: Bench) -> None:
     assert "companies-v0002 would remove 1 of 2 live companies: other" in refused(summary, "companies")
 
 
+@pytest.mark.parametrize(
+    ("count", "live", "share", "is_excessive"),
+    [
+        (2, 2, 0.05, False),
+        (3, 3, 0.05, True),
+        (3, 4, 0.05, False),
+        (3, 3, 1.0, False),
+        (10, 11, 0.05, False),
+        (11, 100, 0.05, True),
+        (50, 1000, 0.05, False),
+        (51, 1000, 0.05, True),
+    ],
+)
+def test_a_company_may_not_lose_more_than_a_share_or_the_last_of_several(
+    count: int, live: int, share: float, is_excessive: bool
+) -> None:
+    assert CompanyRemovals("acme", count=count, live=live).is_excessive(share) is is_excessive
+
+
 def test_companies_without_a_count_are_written_without_one() -> None:
     assert str(CompanyRemovals("acme", count=1, examples=["a"])) == "1 of acme (a)"
     many = [CompanyRemovals(f"c{n}", count=2, examples=["a", "b"]) for n in range(50)]

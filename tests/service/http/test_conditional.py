@@ -3,8 +3,10 @@
 from collections.abc import AsyncIterator
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
-from service.http.responses import CompressionCache
+from service.http.negotiation import ContentCoding
+from service.http.responses import CompressionCache, precompress
 from service.services import SERVICES
 from service.telemetry.observation import Layer
 from tests.service.conftest import Open
@@ -158,3 +160,13 @@ async def test_a_304_is_accounted_for(open_api: Open, stand_in: StandIn) -> None
     counted = {layer: spent.count for (path, layer), spent in api.app[SERVICES].totals.timings.totals.items()}
     assert counted[Layer.ELASTICSEARCH] == 1
     assert Layer.WRITE not in counted
+
+
+def test_a_304_describes_no_body() -> None:
+    """Of a page whose coding is known before it is asked for."""
+    page = precompress(b"<html>", ContentCoding.GZIP, {"Content-Type": "text/html", "Cache-Control": "no-cache"})
+    sent = {"If-None-Match": page.headers["ETag"]}
+    unchanged = page.respond(make_mocked_request("GET", "/docs", headers=sent))
+    assert unchanged.status == 304
+    assert {**unchanged.headers} == {name: page.headers[name] for name in ("Cache-Control", "Vary", "ETag")}
+    assert page.respond(make_mocked_request("GET", "/docs")).headers["Content-Encoding"] == "gzip"

@@ -1,13 +1,18 @@
 """Keys over HTTP: both schemes, one text for whatever is wrong, and what an outage does not take away."""
 
 import datetime as dt
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import AsyncMock
 
+import msgspec
 import pytest
 from aiohttp.test_utils import TestClient
 from multidict import MultiDict
 
-from service.keys.api_key import KeyText, generate_key
+from service.errors import Unauthorized
+from service.keys.api_key import ApiKey, KeyText, generate_key
+from service.keys.authentication import confirm
 from tests.service.conftest import Open
 from tests.service.stand_in import StandIn, refusal
 
@@ -159,3 +164,29 @@ async def test_without_an_index_of_keys_the_service_is_away_rather_than_the_key_
 ) -> None:
     stand_in.out(refusal(404, "index_not_found_exception"), "api_keys")
     assert (await ask(api, headers=[stand_in.grant()]))[0] == 503
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_accepted"),
+    [
+        ({}, True),
+        ({"note": "changed"}, True),
+        ({"digest": "b" * 64}, False),
+        ({"revoked": PAST}, False),
+        ({"expires": PAST}, False),
+        ({"expires": FUTURE}, True),
+    ],
+)
+async def test_a_key_counts_as_it_is_after_the_wait_for_a_slot(changes: dict[str, Any], *, is_accepted: bool) -> None:
+    """Another secret under the same id is another key."""
+    sent = ApiKey(key_id="k", name="n", digest="a" * 64, created=PAST)
+    latest = msgspec.structs.replace(sent, **changes)
+    used: list[str] = []
+    usage = SimpleNamespace(record_use=lambda key_id, _: used.append(key_id))
+    ring = cast("Any", SimpleNamespace(find=AsyncMock(return_value=latest), usage=usage))
+    if is_accepted:
+        assert await confirm(sent, ring) is latest
+    else:
+        with pytest.raises(Unauthorized):
+            await confirm(sent, ring)
+    assert used == (["k"] if is_accepted else [])

@@ -189,3 +189,9 @@ def test_buckets_are_bounded_and_active_keys_are_kept() -> None:
     assert not RateLimitState(policy, buckets.take("always", policy)).is_allowed
     assert not RateLimitState(policy, buckets.take("999", policy)).is_allowed
     assert RateLimitState(policy, buckets.take("0", policy)).is_allowed
+
+
+@pytest.mark.parametrize("rate", [7, 11, 60, 299, 5_000])
+def test_an_interval_is_rounded_so_that_a_minute_holds_no_more_than_the_rate(rate: int) -> None:
+    interval = RatePolicy(rate, 1).interval_microseconds
+    assert (interval - 1) * rate < 60 * SECOND <= interval * rate

@@ -1,9 +1,14 @@
 """The keys sampled near an offset, and the start position that their counts give."""
 
+from typing import Any
+
 import orjson
 import pytest
 
-from service.search.pages import PageStart, nearest_start, sample_near
+from mappings import AGENT
+from service.scope import Scope
+from service.search.pages import PageStart, deep_page_body, nearest_start, sample_near
+from service.search.query import Selection
 
 
 def counted(*counts: int, total: int = 1_000) -> bytes:
@@ -49,3 +54,11 @@ def test_without_sampled_keys_the_page_starts_at_the_beginning() -> None:
 @pytest.mark.parametrize(("offset", "end"), [(100, "a"), (101, "b"), (150, "b"), (151, None)])
 def test_a_page_ends_before_the_first_mark_that_its_last_record_precedes(offset: int, end: str | None) -> None:
     assert PageStart(None, 0, 1_000, (("a", 100), ("b", 150))).end(offset) == end
+
+
+def test_a_page_holds_the_record_that_it_starts_from_and_not_the_one_that_it_ends_before() -> None:
+    start = PageStart("a", 100, 1_000, (("b", 150),))
+    body: Any = deep_page_body(Selection(AGENT, Scope(None)), start, 120, 20, timestamps_only=False)
+    *_, between = body["query"]["bool"]["filter"]
+    assert between == {"range": {"id": {"gte": "a", "lt": "b"}}}
+    assert (body["from"], body["size"], body["track_total_hits"]) == (20, 20, True)
