@@ -16,7 +16,7 @@ from service.resources import OPERATIONS
 from service.scope import withheld_groups
 from service.services import SERVICES
 from tests.service.conftest import Open
-from tests.service.records.test_projection import answered, filled
+from tests.service.projection.test_projection import answered, filled
 from tests.service.search.test_shared_searches import waiting
 from tests.service.stand_in import HeldReply, StandIn, hit, read_response, search_response
 from tests.waiting import Hurry, until
