@@ -17,7 +17,7 @@ from brokerage_feed.terminal import ExitCode, fail
 from cluster.connection import ConnectionSettings, connect
 from cluster.index_state import refusal_reason
 from cluster.settings import SettingError, load_settings
-from service.workers.worker import ListenError
+from service.settings import ListenError
 
 
 @contextmanager

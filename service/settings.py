@@ -42,6 +42,10 @@ def contact_uri(contact: str) -> str:
     return f"mailto:{contact}" if _MAIL.fullmatch(contact) else contact
 
 
+class ListenError(OSError):
+    """An address is in use or does not belong to this machine; the text names it and what to change."""
+
+
 @dataclass(frozen=True)
 class ServiceSettings:
     """The settings of a service process: addresses, limits, timeouts and cache ages.

@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from cluster.connection import ConnectionSettings
-from service.settings import ServiceSettings
+from service.settings import ListenError, ServiceSettings
 from service.workers.worker import (
     SIGNAL_EXIT_CODE_OFFSET,
-    ListenError,
     ListenSockets,
     WorkerConfig,
     WorkerExited,

@@ -26,7 +26,7 @@ from service.app import create_app, create_operators_app, load_tracing
 from service.health.monitor import DRAINING
 from service.http.connection import ServiceRunner
 from service.keys.api_key import install_redaction
-from service.settings import ServiceSettings
+from service.settings import ListenError, ServiceSettings
 from service.telemetry.logs import configure_logging
 
 _OBJECTS_BETWEEN_COLLECTIONS = 20_000
@@ -129,10 +129,6 @@ _UNAVAILABLE_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 
 _METRICS_REMEDY = "BROKERAGE_METRICS_PORT or BROKERAGE_METRICS_HOST"
-
-
-class ListenError(OSError):
-    """An address is in use or does not belong to this machine; the text names it and what to change."""
 
 
 @dataclass(frozen=True)

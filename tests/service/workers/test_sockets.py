@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from service.settings import ServiceSettings
-from service.workers.worker import ListenError, ListenSockets, bind_sockets, bind_worker_sockets
+from service.settings import ListenError, ServiceSettings
+from service.workers.worker import ListenSockets, bind_sockets, bind_worker_sockets
 from tests.neighbours import neighbours, steady_port
 
 Bind = Callable[..., list[ListenSockets]]
