@@ -40,11 +40,6 @@ def literals(kind: LiteralType, texts: list[str]) -> tuple[FilterLiteral, ...]:
     return tuple(Watched(kind, text) for text in texts)
 
 
-def matches(condition: ChildCondition, parent: str, child: Any) -> bool:
-    matcher = condition.matcher(parent)
-    return matcher if isinstance(matcher, bool) else matcher(child)
-
-
 def _keys() -> list[str]:
     return [f"p{number % _PARENTS}!{number // _PARENTS}" for number in range(_LITERALS)]
 
@@ -69,12 +64,11 @@ def test_children_are_compared_with_literals_for_their_own_parent(name: str, sha
     assert len(condition.divided) == _PARENTS
     Watched.reads = 0
     for parent in (f"p{number}" for number in range(_PARENTS)):
-        matcher = condition.matcher(parent)
-        assert not isinstance(matcher, bool)
+        matches = condition.predicate(parent)
         for number in range(_CHILDREN):
             is_named = number < _LITERALS // _PARENTS
             child = SimpleNamespace(key=ChildKey(parent, str(number)))
-            assert matcher(child) is (is_named is not (shape is _none_of))
+            assert matches(child) is (is_named is not (shape is _none_of))
     assert Watched.reads <= _READS * _LITERALS
 
 

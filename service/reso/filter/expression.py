@@ -242,30 +242,34 @@ _COMPARE: dict[ComparisonOperator, Callable[[Any, Any], bool]] = {
     ComparisonOperator.LT: lt,
     ComparisonOperator.LE: le,
 }
-# Whether a row matches, or all of them do, or none.
-Matcher = Callable[[Any], bool] | bool
+# Whether a row matches.
+Predicate = Callable[[Any], bool]
 
 
-def compile_filter(expression: FilterExpression, of_condition: Callable[[FieldCondition], Matcher]) -> Matcher:
+def compile_filter(
+    expression: FilterExpression, of_condition: Callable[[FieldCondition], Predicate | bool]
+) -> Predicate:
     """Return an expression as a function of a row: its literals are read once, however many rows there are.
 
-    Conditions are evaluated in order, and no further than the result needs.
+    `of_condition` returns a condition as such a function, or a constant. Conditions are evaluated in order, and no
+    further than the result needs.
     """
 
-    def of_leaf(leaf: Leaf) -> Matcher:
+    def of_leaf(leaf: Leaf) -> Predicate | bool:
         if not isinstance(leaf, Negation):
             return of_condition(leaf)
         matches = of_condition(leaf.condition)
         return not matches if isinstance(matches, bool) else lambda row: not matches(row)
 
-    return fold(
+    compiled = fold(
         expression, of_leaf, lambda parts: _combined(parts, until=False), lambda parts: _combined(parts, until=True)
     )
+    return (lambda _: compiled) if isinstance(compiled, bool) else compiled
 
 
-def _combined(parts: Iterator[Matcher], *, until: bool) -> Matcher:
+def _combined(parts: Iterator[Predicate | bool], *, until: bool) -> Predicate | bool:
     """Return whether all parts match, or, with `until`, any of them."""
-    kept: list[Callable[[Any], bool]] = []
+    kept: list[Predicate] = []
     for part in parts:
         if part is until:
             if not kept:
@@ -284,7 +288,7 @@ def compile_comparison(
     condition: FieldComparison | InList,
     value_of: Callable[[Any], Any],
     operand: Callable[[FilterLiteral], Any],
-) -> Matcher:
+) -> Predicate | bool:
     """Return a comparison of a value of a row with literals, which `operand` reads, as a function of the row."""
     if isinstance(condition, InList):
         accepted = {operand(value) for value in condition.values if value.type is not LiteralType.NULL}

@@ -29,9 +29,9 @@ from service.reso.filter.expression import (
     InList,
     Leaf,
     LiteralType,
-    Matcher,
     Negation,
     Or,
+    Predicate,
     compared_literals,
     compile_comparison,
     compile_filter,
@@ -80,17 +80,17 @@ class ChildCondition:
             if name
         )
 
-    def matcher(self, parent: str) -> Matcher:
-        """Return whether the children of a selected parent match.
+    def predicate(self, parent: str) -> Predicate:
+        """Return whether a child of a selected parent matches, as a function.
 
         It raises OptionNotImplemented for what cannot be compared. A comparison with the key of another parent's child
         is decided here, so that a child is compared with no literal but those for its own parent.
         """
         if self.expression is None or parent not in self.divided:
-            return True
+            return lambda _: True
         return compile_filter(self.expression, partial(self._compiled, parent))
 
-    def _compiled(self, parent: str, condition: FieldCondition) -> Matcher:
+    def _compiled(self, parent: str, condition: FieldCondition) -> Predicate | bool:
         declared, name = self.child_set, condition.field
         if not isinstance(condition, FieldComparison | InList):
             return self._refused(name)
@@ -105,7 +105,7 @@ class ChildCondition:
             return matches if isinstance(matches, bool) else matches(None)
         return self._refused(name)
 
-    def _compiled_key(self, parent: str, condition: Comparison) -> Matcher:
+    def _compiled_key(self, parent: str, condition: Comparison) -> Predicate | bool:
         if isinstance(condition, InList):
             suffixes = self._read_once(condition, _suffixes_by_parent).get(parent)
             return False if suffixes is None else lambda child: child.key.suffix in suffixes
@@ -117,7 +117,7 @@ class ChildCondition:
             return operator is ComparisonOperator.NE
         return lambda child: (child.key.suffix in suffix) is (operator is ComparisonOperator.EQ)
 
-    def _compiled_parent(self, parent: str, condition: Comparison) -> Matcher:
+    def _compiled_parent(self, parent: str, condition: Comparison) -> Predicate | bool:
         if isinstance(condition, InList):
             return parent in self._read_once(condition, _parents)
         if condition.operator in _EQUALITY and condition.value.type is not LiteralType.NULL:
@@ -132,7 +132,7 @@ class ChildCondition:
         found: Read = self._literals[id(condition)]
         return found
 
-    def _refused(self, name: str) -> Matcher:
+    def _refused(self, name: str) -> Predicate | bool:
         def refuse(_: Child) -> bool:
             raise self._refusal(name)
 
@@ -161,7 +161,7 @@ def _suffixes_by_parent(condition: Comparison) -> dict[str, set[str]]:
     return found
 
 
-def _compiled_clock(condition: Comparison) -> Matcher:
+def _compiled_clock(condition: Comparison) -> Predicate | bool:
     return compile_comparison(
         condition, lambda child: child.header.clock, lambda value: _timestamps.parse_number(value.text)
     )
@@ -241,12 +241,12 @@ class ChildSelection:
         found: list[ChildRow] = []
         # A list that the key may not see is empty.
         for parent, record in zip(parents, self.parents.shown(parents), strict=True):
-            matches = self.condition.matcher(parent.id)
+            matches = self.condition.predicate(parent.id)
             children = self.child_set.children(parent.id, record, parent.source)  # type: ignore[arg-type]
             found += [
                 ChildRow((*parent.position, child.key.suffix), parent.resource, child)
                 for child in sorted(children, key=lambda child: child.key, reverse=is_descending)
-                if matches is True or (matches is not False and matches(child))
+                if matches(child)
             ]
         return found
 

@@ -32,7 +32,7 @@ from service.reso.filter.expression import (
     FilterLiteral,
     InList,
     LiteralType,
-    Matcher,
+    Predicate,
     TextCondition,
     TextTest,
     compile_comparison,
@@ -170,10 +170,7 @@ class StaticFilter:
         self._set = static_set
         for condition in conditions(expression):
             self._check(condition)
-        self._matcher = compile_filter(expression, self._compiled)
-
-    def holds(self, row: Mapping[str, str]) -> bool:
-        return self._matcher if isinstance(self._matcher, bool) else self._matcher(row)
+        self.holds = compile_filter(expression, self._compiled)
 
     def _check(self, condition: FieldCondition) -> None:
         name = condition.field
@@ -205,7 +202,7 @@ class StaticFilter:
     def _is_timestamp(self, name: str) -> bool:
         return self._set.properties[name].edm.is_timestamp
 
-    def _compiled(self, condition: FieldCondition) -> Matcher:
+    def _compiled(self, condition: FieldCondition) -> Predicate | bool:
         name = condition.field
         if isinstance(condition, TextCondition):
             test, text = _TESTS[condition.test], condition.text
