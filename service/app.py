@@ -8,7 +8,6 @@ from functools import partial
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
-from elastic_transport import AsyncTransport
 from elasticsearch import AsyncElasticsearch
 
 from cluster.connection import ConnectionSettings, connect
@@ -121,7 +120,7 @@ async def _run_services(
     async with AsyncExitStack() as stack:
         if tracing is not None:
             stack.push_async_callback(asyncio.to_thread, tracing.close)
-        client = _client(settings, connection)
+        client = reading_client(connection, settings.connections, settings.deadline_seconds)
         stack.push_async_callback(client.close)
         start_span = tracing.start_span if tracing else None
         services = app[SERVICES] = build_services(client, settings, connection, start_span)
@@ -151,13 +150,12 @@ async def _run_services(
         yield
 
 
-def _client(settings: ServiceSettings, connection: ConnectionSettings) -> AsyncElasticsearch:
+def reading_client(connection: ConnectionSettings, connections: int, timeout: float) -> AsyncElasticsearch:
+    """Return the client whose nodes a `SearchEngine` asks; arguments as for `connect`."""
     return connect(
         connection,
-        connections=settings.connections,
-        timeout=settings.deadline_seconds,
-        meta_header=False,
-        transport_class=AsyncTransport,  # the service repeats requests itself, within a budget
+        connections=connections,
+        timeout=timeout,
         node_class=ReadingNode,
         node_pool_class=LeastRequestsPool,
     )

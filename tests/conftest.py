@@ -15,8 +15,8 @@ import pytest
 from elasticsearch import AsyncElasticsearch
 
 from cluster.connection import ConnectionSettings, connect
-from cluster.http.nodes import ReadingNode
 from embedded import VERSION, EmbeddedCluster, NodeOptions
+from service.app import reading_client
 from tests.image.podman import obstacle
 from tests.loops import pause_after_writelines
 from tests.tiers import TIERS, tier_of
@@ -165,7 +165,7 @@ async def client(connection: ConnectionSettings) -> AsyncIterator[AsyncElasticse
 @pytest.fixture
 async def reader(connection: ConnectionSettings) -> AsyncIterator[AsyncElasticsearch]:
     """The client of a service."""
-    async with connect(connection, connections=4, timeout=30, node_class=ReadingNode) as opened:
+    async with reading_client(connection, 4, 30) as opened:
         yield opened
 
 

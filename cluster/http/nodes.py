@@ -348,7 +348,7 @@ class ReadingNode(AiohttpHttpNode):
 
     def _encoded(self, method: str, target: str, body: bytes, headers: Mapping[str, str]) -> bytes:
         sent = {**self._fixed_headers, **headers, "content-length": str(len(body))}
-        lines = "\r\n".join(map("%s: %s".__mod__, sent.items()))
+        lines = "\r\n".join([f"{name}: {value}" for name, value in sent.items()])
         return f"{method} {self.path_prefix}{target} HTTP/1.1\r\n{lines}\r\n\r\n".encode("latin-1") + body
 
     async def _request(self, request: bytes, *, is_head: bool) -> ResponseParser:

@@ -26,8 +26,8 @@ from service.errors import ApiError, EngineUnavailable, NotLoaded, ResourceUnava
 from service.feed.entries import SOURCE_KEY, FeedView, decode_hits, digest_body, parse_digest, published_mark
 from service.feed.parameters import FeedFilters, FeedKeyParameter, resource_from_path
 from service.feed.streaming import StreamedResponse, StreamPayload, encode_records, iso_timestamp
-from service.http.negotiation import ContentCoding, preferred_coding
-from service.http.requests import joined_lines
+from service.http.negotiation import ContentCoding
+from service.http.requests import negotiate_coding
 from service.http.responses import OPERATION_HEADERS, JsonBytes
 from service.limits.admission import AdmissionSlot, RequestKind
 from service.operation import Operation
@@ -61,7 +61,7 @@ class PointInTime:
         self._engine = engine
         self.pit_id = pit_id
         self._served = served
-        self._reach = shard_scope
+        self._shard_scope = shard_scope
 
     async def digest(self, selection: Selection, content: ShownContent, after: str) -> Digest:
         """Return the digest of the selected records after a feed key; empty: of all."""
@@ -107,7 +107,7 @@ class PointInTime:
 
     async def _search(self, body: Body) -> bytes:
         if self._served is not None and "query" in body:
-            body = self._served.visible(body, self._reach)
+            body = self._served.visible(body, self._shard_scope)
         request = body | {"pit": {"id": self.pit_id, "keep_alive": f"{KEEP_ALIVE_SECONDS}s"}}
         response = await self._engine.search_complete("", orjson.dumps(request))
         if (match := _PIT_ID.match(response)) is not None:
@@ -188,7 +188,10 @@ class SnapshotPage(NamedTuple):
 
 
 def encode_page(response: bytes | bytearray, variant: Variant, content: ShownContent) -> SnapshotPage:
-    """Return the lines for the records of a response."""
+    """Return the lines for the records of a response.
+
+    The cost per record limits a snapshot: decoding and encoding the headers took four times as long.
+    """
     matches, records, is_complete = _match_records(response, _record_prefix(content))
     if not is_complete:
         return _decode_page(response, variant, content)
@@ -345,7 +348,7 @@ async def _start_stream(call: RequestContext, resource: Resource, slot: Admissio
     mark = await published_mark(call, resource)
     sent = call.parameters["after"]
     lines = stream_snapshot(FeedView(call), resource, mark, None if sent is None else SnapshotPosition(*sent))
-    coding = preferred_coding(joined_lines(call.client.headers, "Accept-Encoding"))
+    coding = negotiate_coding(call.client.headers)
     encoding = {} if coding is ContentCoding.IDENTITY else {"Content-Encoding": coding}
     # Errors before the first line still get an error status.
     try:

@@ -102,8 +102,7 @@ class HttpConnection(web.RequestHandler):
         self.client = None
         if self.monitor is not None:
             self.monitor.close(self)
-        if self._head_timer is not None:
-            self._cancel_head_timeout(self._head_timer)
+        self._cancel_head_timeout()
 
     def pause_writing(self) -> None:
         """Count the bytes that the client has not read."""
@@ -125,18 +124,18 @@ class HttpConnection(web.RequestHandler):
             self._received_end = data[-4:] if len(data) >= len(_HEAD_END) else (self._received_end + data)[-4:]
         has_request = self._request_count > count or bool(self._messages)
         self._has_partial_request = not (has_request and self._received_end == _HEAD_END)
-        if self._has_partial_request:
-            if self._head_timer is None:
-                self._start_head_timeout()
-        elif self._head_timer is not None:
-            self._cancel_head_timeout(self._head_timer)
+        if not self._has_partial_request:
+            self._cancel_head_timeout()
+        elif self._head_timer is None:
+            self._start_head_timeout()
 
     def _start_head_timeout(self) -> None:
         self._head_timer = self._loop.call_later(_HEAD_TIMEOUT_SECONDS, self._on_head_timeout)
 
-    def _cancel_head_timeout(self, timer: asyncio.TimerHandle) -> None:
-        timer.cancel()
-        self._head_timer = None
+    def _cancel_head_timeout(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
 
     def _on_head_timeout(self) -> None:
         if self._is_waiting():

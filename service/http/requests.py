@@ -17,6 +17,7 @@ from yarl import URL
 
 from cluster.settings import SettingError
 from service.errors import ApiError, HttpError, InternalError
+from service.http.negotiation import ContentCoding, preferred_coding
 from service.keys.api_key import ApiKey
 
 MAX_URL_BYTES = 8_192
@@ -175,6 +176,11 @@ def joined_lines(headers: MultiMapping[str], name: str) -> str:
     return ", ".join(headers.getall(name, ()))[:_MAX_NEGOTIATED_LENGTH]
 
 
+def negotiate_coding(headers: MultiMapping[str]) -> ContentCoding:
+    """Return the coding for the client that sent these headers."""
+    return preferred_coding(joined_lines(headers, "Accept-Encoding"))
+
+
 # Slashes of a path without doubled ones; operations have up to three.
 MAX_PATH_DEPTH = 32
 
@@ -302,7 +308,11 @@ def require_host_names(names: Iterable[str]) -> None:
 
 
 def allowed_hosts_middleware(names: Iterable[str]) -> Middleware:
-    """Return the middleware that refuses requests with other names than addresses, `localhost` and `names`: 403."""
+    """Return the middleware that refuses requests with other names than addresses, `localhost` and `names`: 403.
+
+    A browser that is tricked by DNS rebinding sends a name of the attacker in `Host`. It cannot send an address, or a
+    name that operators have allowed.
+    """
     allowed = frozenset({"localhost", *map(_normalized, names)})
 
     @web.middleware

@@ -20,8 +20,8 @@ from yarl import URL
 
 from cluster.settings import SettingError
 from cluster.zstd import zstd
-from service.http.negotiation import JSON, ContentCoding, preferred_coding
-from service.http.requests import joined_lines
+from service.http.negotiation import JSON, ContentCoding
+from service.http.requests import negotiate_coding
 from service.keys.api_key import mask_keys
 
 API_KEY_HEADER = "x-api-key"
@@ -147,6 +147,7 @@ def link_header(url: URL, relations: Mapping[str, Mapping[str, object]]) -> dict
     return {LINK: mask_keys(", ".join(targets))} if targets else {}
 
 
+# Libraries, levels and the use of threads are measured: docs/decisions/0003-compression.md.
 Buffer = bytes | bytearray | memoryview
 # A whole body, or its pieces in order.
 BodyBuffers = Buffer | Sequence[Buffer]
@@ -252,7 +253,12 @@ _BODY_HEADERS = ("Content-Type", "Content-Length", "Content-Encoding")
 
 
 def entity_tag(body: BufferListPayload, coding: ContentCoding) -> str:
-    """Return the strong tag of a body in a coding, without compressing it: compression is deterministic."""
+    """Return the strong tag of a body in a coding, without compressing it: compression is deterministic.
+
+    It is a digest of the exact bytes that the key may see: two keys get the same tag only for the same content. There
+    is no `Last-Modified`: a page also changes when a record leaves it, when the scope of a key changes and when the
+    time window moves, none of which has a timestamp, and whole seconds are too coarse.
+    """
     digest = xxhash.xxh3_128()
     for buffer in body.buffers:
         digest.update(buffer)
@@ -314,7 +320,7 @@ def _is_json(content_type: str) -> bool:
 def _coding(request: web.Request, response: web.Response, body: BufferListPayload) -> ContentCoding:
     if (body.size or 0) < MIN_COMPRESSED_BYTES or not _is_json(response.content_type):
         return ContentCoding.IDENTITY
-    return preferred_coding(joined_lines(request.headers, "Accept-Encoding"))
+    return negotiate_coding(request.headers)
 
 
 @dataclass(frozen=True)
@@ -369,7 +375,11 @@ def require_valid_origins(origins: Collection[str]) -> None:
 
 
 def cors_middleware(origins: Collection[str]) -> Middleware:
-    """Return the middleware that lets scripts of these origins read responses."""
+    """Return the middleware that lets scripts of these origins read responses.
+
+    Credentials are never allowed: a key is a header that the script must set itself, so no page can use credentials
+    that a browser stored for another one.
+    """
     require_valid_origins(origins)
 
     @web.middleware

@@ -82,8 +82,8 @@ class RateLimitState:
 
     def _level(self, policy: RatePolicy) -> int:
         """Return the microseconds until the bucket is full; a refused request took nothing from it."""
-        is_allowed = self.backlog_microseconds <= policy.depth_microseconds
-        return max(self.backlog_microseconds - (0 if is_allowed else policy.interval_microseconds), 0)
+        refused = 0 if self.is_allowed else policy.interval_microseconds
+        return max(self.backlog_microseconds - refused, 0)
 
 
 @lru_cache(maxsize=1024)
@@ -183,8 +183,7 @@ class KeyLimiter:
         if policy is None:
             return _UNLIMITED
         LIMIT_HITS.inc()
-        shared = self._shared
-        backlog = None if shared is None else await _take(shared, key, policy, policy.interval_microseconds)
+        backlog = await self._take_shared(key, policy, policy.interval_microseconds)
         if backlog is None:
             return RateLimitState(policy, self._local.take(key.key_id, policy))
         state = self._last_states[key.key_id] = RateLimitState(policy, backlog)
@@ -212,8 +211,7 @@ class KeyLimiter:
         policy = key_policy(key, self.tiers)
         if policy is None:
             return _UNLIMITED
-        shared = self._shared
-        backlog = None if shared is None else await _take(shared, key, policy, -policy.interval_microseconds)
+        backlog = await self._take_shared(key, policy, -policy.interval_microseconds)
         return RateLimitState(policy, self._local.put_back(key.key_id, policy) if backlog is None else backlog)
 
     @contextmanager
@@ -231,12 +229,13 @@ class KeyLimiter:
             if not self._running[key.key_id]:
                 del self._running[key.key_id]
 
-
-async def _take(shared: SharedBuckets, key: ApiKey, policy: RatePolicy, step: int) -> int | None:
-    backlog = await shared.take(key.key_id, step, policy.depth_microseconds)
-    if backlog is None:
-        LIMIT_FAIL_OPENS.inc()
-    return backlog
+    async def _take_shared(self, key: ApiKey, policy: RatePolicy, step: int) -> int | None:
+        if self._shared is None:
+            return None
+        backlog = await self._shared.take(key.key_id, step, policy.depth_microseconds)
+        if backlog is None:
+            LIMIT_FAIL_OPENS.inc()
+        return backlog
 
 
 @asynccontextmanager
@@ -298,7 +297,6 @@ class AuthFailureLimiter:
 
 # Less than the deadline of a request.
 _LONGEST_SECONDS = 8.0
-_MICROSECONDS = 1_000_000
 # Each costs a connection and some 20 KB; further refusals are sent at once.
 _MOST_WAITING = 2_000
 _MAX_CLIENTS = 10_000
@@ -314,7 +312,12 @@ _FAULTS_OF_CLIENTS = frozenset(
 
 
 class RefusalPacer:
-    """Counts refusals in this process, by key, or by address without an accepted key."""
+    """Counts refusals in this process, by key, or by address without an accepted key.
+
+    Hundreds of connections that repeat a refused request at once keep an event loop busy, and requests of others wait
+    behind theirs. Only refusals wait, never other responses, so a client that makes few mistakes notices nothing, and
+    one that shares an address with others delays only their refusals.
+    """
 
     def __init__(self, per_minute: int, trusted: Sequence[IpNetwork]) -> None:
         """Send at most `per_minute` refusals to each client, 0 for no limit; `trusted` are the proxies in front."""
@@ -343,7 +346,7 @@ class RefusalPacer:
         """Return the seconds until the turn of a client's next refusal; 0 or less if it is now."""
         policy = self._policy
         backlog = self._buckets.take(client, policy) - self._burst * policy.interval_microseconds
-        return min(backlog / _MICROSECONDS, _LONGEST_SECONDS)
+        return min(backlog / _SECOND_MICROSECONDS, _LONGEST_SECONDS)
 
 
 def _is_paced(status: int, seen: RequestObservation) -> bool:

@@ -16,8 +16,8 @@ from apispec.ext.marshmallow import MarshmallowPlugin
 from mappings.fields import View
 from mappings.listing import PROPERTY_TYPES
 from service.capability import Capability, text_with
-from service.http.negotiation import GEOJSON, JSON, ContentCoding, preferred_coding
-from service.http.requests import joined_lines
+from service.http.negotiation import GEOJSON, JSON, ContentCoding
+from service.http.requests import negotiate_coding
 from service.http.responses import API_KEY_HEADER, API_KEY_PARAMETER, PrecompressedBody, precompress
 from service.openapi.schemas import (
     CACHE_HEADERS,
@@ -433,7 +433,7 @@ def create_document_handler(
     encoded_document(capabilities, contact)
 
     async def serve_document(request: web.Request) -> web.Response:
-        coding = preferred_coding(joined_lines(request.headers, "Accept-Encoding"))
+        coding = negotiate_coding(request.headers)
         return _compressed_document(capabilities, contact, coding).respond(request)
 
     return serve_document

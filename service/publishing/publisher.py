@@ -12,12 +12,11 @@ from typing import Any, NamedTuple, Protocol
 
 import orjson
 
-from cluster.connection import ConnectionSettings, connect
+from cluster.connection import ConnectionSettings
 from cluster.control_index import Mark
-from cluster.http.nodes import LeastRequestsPool, ReadingNode
 from mappings import RESOURCES
 from mappings.resource import Resource
-from service.app import build_services
+from service.app import build_services, reading_client
 from service.changes.snapshot import stream_snapshot
 from service.errors import ApiError, EngineUnavailable, NotLoaded
 from service.exports.operations import company_view
@@ -281,15 +280,7 @@ async def publish(
 async def _services(connection: ConnectionSettings, settings: ServiceSettings) -> AsyncIterator[Services]:
     """Open the services of a worker, and check the indices once: what is unusable is not published."""
     CURRENT_OBSERVATION.set(RequestObservation())
-    client = connect(
-        connection,
-        connections=_CONNECTIONS,
-        timeout=settings.deadline_seconds,
-        meta_header=False,
-        node_class=ReadingNode,
-        node_pool_class=LeastRequestsPool,
-    )
-    async with client:
+    async with reading_client(connection, _CONNECTIONS, settings.deadline_seconds) as client:
         services = build_services(client, settings, connection)
         marks = {index.alias: index.mark for index in services.indices.values()}
         monitor = HealthMonitor(services.engine, connection, settings, _read_nothing, marks)

@@ -5,8 +5,8 @@ import asyncio
 from aiohttp import web
 
 from service.errors import NotFound
-from service.http.negotiation import ContentCoding, preferred_coding
-from service.http.requests import collapse_slashes, joined_lines
+from service.http.negotiation import ContentCoding
+from service.http.requests import collapse_slashes, negotiate_coding
 from service.http.responses import CONTENT_POLICY, PrecompressedBody, precompress
 from service.site.pages import DOCS_ROOT, PAGE_BY_MARKDOWN_PATH, PAGE_BY_PATH, Site, site_assets
 
@@ -26,7 +26,7 @@ class SiteHandler:
 
     async def respond(self, request: web.Request) -> web.Response:
         """Return a page or asset in the negotiated coding, or 304; raise NotFound for other paths."""
-        key = collapse_slashes(request.path), preferred_coding(joined_lines(request.headers, "Accept-Encoding"))
+        key = collapse_slashes(request.path), negotiate_coding(request.headers)
         body = self._cache.get(key)
         if body is None:
             # Reading and rendering take milliseconds: do not block the event loop.

@@ -12,7 +12,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from service.app import create_app
 from service.capabilities import CAPABILITIES
-from tests.contract.world import World
+from tests.contract.world import IDENTIFIERS, World
 from tests.service_settings import service_settings
 
 ROOT = Path(__file__).parents[2]
@@ -38,14 +38,6 @@ _REQUESTS = [
     ("/listings/none", "", 404),
     ("/nothing", "", 404),
 ]
-_MEMBERS = {
-    "listings": "PlatformListingId",
-    "sold_listings": "PlatformListingId",
-    "agents": "agent_uuid",
-    "offices": "platform_office_id",
-    "teams": "uuid",
-    "companies": "platform_company_id",
-}
 # Headers that differ between two responses to the same request.
 _OWN = {"date", "x-request-id"}
 
@@ -70,7 +62,7 @@ async def test_without_one_of_them_responses_are_the_same(name: str, world: Worl
     ]
     async with TestClient(TestServer(everything)) as whole, TestClient(TestServer(without)) as part:
         for path, resource, status in _REQUESTS:
-            identifier = world.source[resource][0]["record"][_MEMBERS[resource]] if resource else ""
+            identifier = world.source[resource][0]["record"][IDENTIFIERS[resource]] if resource else ""
             for method in ("GET", "HEAD"):
                 target = f"/v1{path.format(identifier)}"
                 here, there = [await _answer(http, method, target, world, name) for http in (whole, part)]

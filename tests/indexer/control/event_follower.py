@@ -5,10 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
-from cluster.connection import connect
-from cluster.http.nodes import ReadingNode
 from mappings import RESOURCES, Resource
-from service.app import build_services
+from service.app import build_services, reading_client
 from service.reso.entity_events import EventLedger, EventLedgerReader
 from service.settings import ServiceSettings
 from tests.indexer.conftest import Bench
@@ -94,8 +92,6 @@ class EventFollower:
 @asynccontextmanager
 async def following(bench: Bench) -> AsyncIterator[EventFollower]:
     """Open the service's readers."""
-    async with connect(
-        bench.connection, connections=2, timeout=30, meta_header=False, node_class=ReadingNode
-    ) as client:
+    async with reading_client(bench.connection, 2, 30) as client:
         services = build_services(client, ServiceSettings(deadline_seconds=300.0), bench.connection)
         yield EventFollower(bench, EventLedgerReader(services.engine, bench.connection.control_index))

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from cluster.connection import ConnectionSettings, connect
-from cluster.http.nodes import ReadingNode
+from cluster.connection import ConnectionSettings
 from mappings import COMPANY, RESOURCES
-from service.app import build_services
+from service.app import build_services, reading_client
 from service.errors import ApiError, NotElasticsearch
 from service.health.checks import Finding, FindingState, blocked_resources, run_checks
 from service.settings import ServiceSettings
@@ -27,7 +26,7 @@ ALL_NAMES = "/" + ",".join([*(resource.alias for resource in RESOURCES), "api_ke
 async def found(stand_in: StandIn) -> list[Finding]:
     """Return what every check finds."""
     connection = ConnectionSettings(url=(stand_in.url,))
-    async with connect(connection, connections=4, timeout=10, node_class=ReadingNode) as client:
+    async with reading_client(connection, 4, 10) as client:
         return await run_checks(build_services(client, ServiceSettings(), connection).engine, connection)
 
 
@@ -301,7 +300,7 @@ class Loading:
     async def get_json(self, target: str) -> tuple[int, Any]:
         """Answer like the stand-in, and end the build after the first question about teams alone."""
         connection = ConnectionSettings(url=(self._stand_in.url,))
-        async with connect(connection, connections=4, timeout=10, node_class=ReadingNode) as client:
+        async with reading_client(connection, 4, 10) as client:
             answer = await build_services(client, ServiceSettings(), connection).engine.get_json(target)
         if target.startswith(("/teams?", "/control/_doc/mark-teams")):
             self._stand_in.indices["teams-v0001"] = self._loaded

@@ -10,7 +10,7 @@ import pytest
 from elasticsearch import AsyncElasticsearch
 
 from cluster.connection import ConnectionSettings, connect
-from cluster.http.nodes import ReadingNode
+from service.app import reading_client
 from service.errors import DeadlineExceeded, EngineUnavailable, InternalError
 from service.search.engine import BatchLoader, SearchEngine
 from service.settings import ServiceSettings
@@ -34,7 +34,7 @@ SLOW: dict[str, Any] = {
 @pytest.fixture
 async def engine(connection: ConnectionSettings) -> AsyncIterator[Callable[[float], SearchEngine]]:
     """Return engines with the given deadlines, in seconds."""
-    async with connect(connection, connections=8, timeout=30, node_class=ReadingNode) as client:
+    async with reading_client(connection, 8, 30) as client:
         credentials = connection.authorization()
         yield lambda seconds: SearchEngine(client.transport, credentials, ServiceSettings(deadline_seconds=seconds))
     await asyncio.sleep(0.01)  # connections that were dropped are closed by the event loop in its next turn
