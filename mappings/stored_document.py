@@ -192,7 +192,14 @@ def split_hash(number: int) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class Digest:
-    """The digest of a set of records: their count, and the sum of their hashes modulo 2**64."""
+    """The digest of a set of records: their count, and the sum of their hashes modulo 2**64.
+
+    It does not depend on their order, nor on how a set is split. Records fall into buckets, which narrow down where two
+    sets differ. All values derive from SHA-256; integers are signed, 8 bytes long and big-endian, strings are UTF-8:
+
+    - the bucket of a record is the first two bytes of SHA-256(identifier), its coarse bucket the first of these;
+    - the hash of a record is the first 8 bytes of SHA-256(values, then identifier), read as an unsigned integer.
+    """
 
     count: int = 0
     total: int = 0

@@ -259,7 +259,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def doc_values(resource: Resource, response: bytes) -> list[Any]:
-    """Return the doc values of each hit of a search response, in order.
+    """Return the doc values of each hit of a search response, in order, without decoding anything else.
 
     Shape: an object with a tuple for each search field that `timestamps_only` reads, such as `id` and `clock`.
     """

@@ -167,7 +167,12 @@ class _SealedToken(NamedTuple):
 
 
 class TokenSealer:
-    """Seals and opens tokens with the keys of an installation."""
+    """Seals and opens tokens with the keys of an installation.
+
+    A token is the version, the id of the key and the ciphertext of AES-SIV (RFC 5297), in base64url. Positions are
+    padded, since longer numbers would make longer tokens. Equal positions give equal tokens, so that an unchanged
+    response keeps its entity tag; AES-SIV needs no nonce and shows no more than that equality.
+    """
 
     def __init__(self, keys: TokenKeys) -> None:
         self._ciphers = {bytes.fromhex(key.id): AESSIV(key.secret) for key in keys.keys}

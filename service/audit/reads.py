@@ -260,7 +260,12 @@ class _RowKey(NamedTuple):
 
 @dataclass
 class AuditRow:
-    """What one key was sent of one resource in one state, until it is written; times are milliseconds since 1970."""
+    """What one key was sent of one resource in one state within a few seconds, until it is written: a page, or several.
+
+    Times are milliseconds since 1970. The text lists each page: a line with a TAB, the time and the sequence, then the
+    identifiers, one a line; none contains a TAB or a line break. A row is found by its first and last identifier; its
+    text decides.
+    """
 
     about: _RowKey
     since: int
@@ -301,7 +306,11 @@ class AuditGap:
 
 
 class AuditLog:
-    """The rows of one worker."""
+    """The rows of one worker.
+
+    What does not fit is counted as lost; the count is written as soon as possible, and `brokerage audit who` reports
+    it.
+    """
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         """Keep texts of at most `max_bytes` that are not written yet."""
@@ -395,7 +404,10 @@ _CREATOR = "`brokerage audit create`"
 
 
 class WrittenAudit(SentObserver):
-    """The audit of one worker, written to Elasticsearch."""
+    """The audit of one worker, written to Elasticsearch, which takes the privilege `index` on the alias.
+
+    Each worker keeps a document of its session: one that has not ended and is not renewed has lost its last rows.
+    """
 
     def __init__(
         self, log: AuditLog, engine: SearchEngine, alias: str, every_seconds: float = _WRITE_INTERVAL_SECONDS

@@ -55,7 +55,11 @@ _HEAD_SECONDS = 0.001
 
 
 class FilePayload(Payload):
-    """A part of an open file. It holds a slot until the last byte is sent, or the connection is lost."""
+    """A part of an open file. It holds a slot until the last byte is sent, or the connection is lost.
+
+    The rule for slow clients is that of other responses. No byte of the file is kept in this process, so there is no
+    bound on unread ones. (`loop.sendfile` would do that, but uvloop has none.)
+    """
 
     _value: IO[bytes]
 

@@ -95,7 +95,10 @@ class PublishedFile(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """A publication. `digest` is that of `/digest`, as 16 hexadecimal digits, of all `records`.
+    """A publication: one company's records of one resource at one moment.
+
+    Its files and its manifest lie in `<company>/<resource>/` and begin with its name; `manifest.json` is a copy of the
+    manifest of the latest one. `digest` is that of `/digest`, as 16 hexadecimal digits, of all `records`.
 
     `token` is the position of the moment, sealed: changes continue from it. `schema` is the fingerprint of the form of
     records, `previous` the name of the publication before. `changes` are files with all changes from the token `since`,
@@ -179,7 +182,10 @@ class FileSlice(NamedTuple):
 
 
 def requested_slice(headers: MultiMapping[str], tag: str, size: int) -> FileSlice:
-    """Return what a request gets of a file; raise PreconditionFailed or RangeNotSatisfiable."""
+    """Return what a request gets of a file; raise PreconditionFailed or RangeNotSatisfiable.
+
+    There is no modification date that clients could use: the tag is the SHA-256 of the file.
+    """
     if (required := _tags(headers, "If-Match")) and not {tag, "*"} & required:
         raise PreconditionFailed
     if {tag, f"W/{tag}", "*"} & _tags(headers, "If-None-Match"):

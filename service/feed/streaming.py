@@ -34,6 +34,7 @@ class _ChangeLine(msgspec.Struct, gc=False, omit_defaults=True):
     resource: str | None = None
     company: str = ""
     id: str = ""
+    # Milliseconds since 1970: the indexer's own numbers would show how much of other companies has changed.
     sequence: int = -1
     time: str = ""
     content: str = ""

@@ -1,4 +1,8 @@
-"""Checks of Elasticsearch and of each index behind an alias."""
+"""Checks of Elasticsearch and of each index behind an alias.
+
+They require `view_index_metadata` on the indices, and `monitor` on the cluster for versions and health. Without a
+privilege the state of the finding is `unknown`.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,7 @@
-"""The state of the live indices, read every few seconds, and the probes that report it."""
+"""The state of the live indices, read every few seconds, and the probes that report it.
+
+Probes need no key, so they reveal no index, node, version or address; `brokerage doctor` and the log do.
+"""
 
 import asyncio
 import logging

@@ -1,4 +1,8 @@
-"""API keys: their text form, their stored record, and masks for texts that may contain one (decisions, Key format)."""
+"""API keys: their text form, their stored record, and masks for texts that may contain one (decisions, Key format).
+
+The prefix is for secret scanners (`bk_[a-z0-9]{10}_[A-Za-z0-9]{36}`), the id is public, the secret has 178 random bits,
+and the checksum detects typos without a lookup.
+"""
 
 import datetime as dt
 import hashlib
@@ -194,7 +198,11 @@ class _RedactedLogRecord(logging.LogRecord):
 
 
 def install_redaction() -> None:
-    """Mask all further log records, and log what Python would print to standard error."""
+    """Mask all further log records, whatever their logger and handlers, and log what Python would print.
+
+    That is uncaught exceptions, also of threads and finalizers, and warnings. Not covered: what a caller adds to a
+    record with `extra`, and `print`.
+    """
     logging.setLogRecordFactory(_RedactedLogRecord)
     logging.captureWarnings(capture=True)
     sys.excepthook = _log_uncaught

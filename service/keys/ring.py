@@ -25,7 +25,11 @@ _CREATOR = "`brokerage keys create`"
 
 
 class KeyUsage:
-    """The last uses of keys that have not been written yet."""
+    """The last uses of keys that have not been written yet.
+
+    The service needs the privilege `index` on the alias, but cannot create it: the command line does, with the first
+    key. Writes require an alias, so that they never create an index.
+    """
 
     def __init__(self, engine: SearchEngine, alias: str, every_seconds: float = _WRITE_INTERVAL_SECONDS) -> None:
         """Write to `alias` every `every_seconds` and at shutdown."""

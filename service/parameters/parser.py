@@ -23,7 +23,8 @@ _INVALID_ESCAPE_MESSAGE = "has a percent escape that is broken or not valid UTF-
 def url_faults(request: web.Request) -> Iterator[ParameterFault]:
     """Yield a fault for each identifier in the path and each query parameter that is not valid text.
 
-    As in the query, an identifier in the path has 1 to 128 characters, none of them a control character.
+    As in the query, an identifier in the path has 1 to 128 characters, none of them a control character. The URL
+    decoder keeps broken escapes and replaces invalid UTF-8 by U+FFFD: requests would search for the result.
     """
     path, query = request.rel_url.raw_path, request.rel_url.raw_query_string
     is_path_valid = "%" not in path or _is_valid_encoding(path)

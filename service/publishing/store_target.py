@@ -59,7 +59,11 @@ class _SeenLock(NamedTuple):
 
 
 class StoreLock:
-    """The lock of one run. `renew` may be called by any thread."""
+    """The lock of one run. `renew` may be called by any thread.
+
+    It needs conditional writes, which S3, GCS and Azure have; a store that ignores the conditions is refused. No clocks
+    are compared: who finds the lock waits until it is renewed, or has not been for EXPIRY_SECONDS.
+    """
 
     def __init__(self, store: ObjectStore, url: str) -> None:
         self._store, self._url = store, url

@@ -110,7 +110,9 @@ class _ResourceEvents:
 
 @dataclass(frozen=True)
 class EventLedger:
-    """Maps changes to event numbers. A number never changes; a later ledger may only repeat a change under a new one.
+    """Maps changes to event numbers, as the indexer has written them (decision 13).
+
+    A number never changes; a later ledger may only repeat a change under a new one.
 
     An alias has no prefix (`Resource.alias`). `end` is the highest number assigned, 0 if none is.
     """

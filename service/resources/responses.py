@@ -98,7 +98,10 @@ class Envelope(Enum):
 
 @dataclass(frozen=True)
 class ResourceResponse(ABC):
-    """The response of an operation on one resource. `rules` are filters in addition to the parameters' clauses."""
+    """The response of an operation on one resource. `rules` are filters in addition to the parameters' clauses.
+
+    It both serves requests and describes the operation in the OpenAPI document.
+    """
 
     resource: Resource
     rules: tuple[FilterRule, ...] = ()

@@ -385,7 +385,11 @@ class _Queue:
 
 
 class BatchLoader:
-    """Reads records by identifier, those of the same group together."""
+    """Reads records by identifier, those of the same group together.
+
+    Most of what a read of one record costs Elasticsearch is overhead; further records add little. No request waits for
+    a batch to fill: without a running read a record is read at once.
+    """
 
     def __init__(self) -> None:
         self._queues: dict[Hashable, _Queue] = {}

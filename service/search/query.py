@@ -29,7 +29,10 @@ class MissingFields(NamedTuple):
 
 
 def used_fields(body: object) -> Iterator[str]:
-    """Yield the names of the fields that a search body uses, with repetitions."""
+    """Yield the names of the fields that a search body uses, with repetitions.
+
+    With one that the index lacks a search would match nothing, or return no value, unless Elasticsearch refuses it.
+    """
     if isinstance(body, Mapping):
         for key, value in body.items():
             yield from _fields_of_member(key, value)
@@ -53,7 +56,10 @@ Document = Mapping[str, Any]
 
 
 def matches(clause: Mapping[str, Any], document: Document) -> bool:
-    """Return whether the search fields of a document match a clause; raise KeyError for an unknown kind."""
+    """Return whether the search fields of a document match a clause; raise KeyError for an unknown kind.
+
+    Documents that are read by identifier pass the clauses of a search, so that no filter is declared twice.
+    """
     [(kind, content)] = clause.items()
     return _KINDS[kind](content, document)
 

@@ -68,7 +68,13 @@ class DocumentSet(Generic[Document]):
 
 
 class DocumentSetReader(Generic[Document]):
-    """Reads the documents of one index."""
+    """Reads the documents of one index.
+
+    Every write takes the next sequence number of its shard. So the last document, the number of documents and the sum
+    of their sequence numbers say whether anything has changed, and the documents after the last one say what. The sum
+    finds a write that becomes visible after one with a higher number. An index of several shards is read as a whole
+    every time.
+    """
 
     def __init__(
         self,
