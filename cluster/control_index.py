@@ -34,8 +34,8 @@ class Mark(msgspec.Struct, frozen=True):
     `forgotten` is the highest sequence of a deleted tombstone: a reader that is behind it may have missed a deletion.
     It is published before the tombstones are deleted.
 
-    `life` is a random name for what the sequence counts (decision 18). It changes when the data do not continue those
-    that readers have seen, as after a restore. Marks of earlier versions have none; readers up to the sequence
+    `epoch_id` is a random name for what the sequence counts (decision 18). It changes when the data do not continue
+    those that readers have seen, as after a restore. Marks of earlier versions have none; readers up to the sequence
     `named_at`, at which such a mark got its name, may continue without it. `resend_before` is in milliseconds since
     1970: readers by time that have stopped before it read everything once more. `index` and `control` are the
     identities of the generation and of the control index (`index_identity`), empty if unknown.
@@ -50,7 +50,7 @@ class Mark(msgspec.Struct, frozen=True):
     epoch: int
     generation: str
     forgotten: int = 0
-    life: str = ""
+    epoch_id: str = msgspec.field(name="life", default="")  # the name in stored marks since 1.0.0
     named_at: int = -1
     resend_before: int = 0
     index: str = ""

@@ -1,4 +1,4 @@
-"""The state of indices as Elasticsearch reports it: blocks against writes, wear, and where the copies of shards are.
+"""The state of indices as Elasticsearch reports it: write blocks, fragmentation, and where the copies of shards are.
 
 At the flood stage Elasticsearch blocks writes to every index with a shard on a full disk, deletions of documents
 included. It removes the block itself once there is space. If it is removed earlier, Elasticsearch sets it again at the
@@ -94,18 +94,18 @@ def refusal_reason(error: ApiError) -> str:
     return write_block(error.body.get("error") if isinstance(error.body, dict) else None)
 
 
-# A copy of a shard is worn above this share of deleted documents: at one per cent, pages cost nearly as much more as at
-# five. Below this number of gaps they cost next to nothing more: one changed company of five justifies no merge.
+# A copy of a shard is fragmented above this share of deleted documents: at 1%, pages cost nearly as much more as at
+# 5%. Below this number of gaps they cost next to nothing more: one changed company of five justifies no merge.
 MAX_DELETED, FEWEST_DELETED = 0.01, 100
 # Segments cost little; only an index that was built without BROKERAGE_MERGE_AFTER_BUILD has more.
 MAX_SEGMENTS = 50
-WEAR_METRICS = "docs,segments"
-WEAR_FILTER = "indices.*.shards.*.docs,indices.*.shards.*.segments.count"
+FRAGMENTATION_METRICS = "docs,segments"
+FRAGMENTATION_FILTER = "indices.*.shards.*.docs,indices.*.shards.*.segments.count"
 
 
 @dataclass(frozen=True)
-class IndexWear:
-    """The wear of an index: that of its most worn copy of a shard, and how many shards are worn.
+class IndexFragmentation:
+    """The fragmentation of an index: that of its most fragmented copy of a shard, and how many shards are fragmented.
 
     `deleted` is the share of deleted documents, from 0 to 1.
     """
@@ -113,27 +113,27 @@ class IndexWear:
     deleted: float
     segments: int
     shards: int
-    worn_shards: int
+    fragmented_shards: int
 
     @property
-    def is_worn(self) -> bool:
+    def is_fragmented(self) -> bool:
         """Whether a compaction is due."""
-        return self.worn_shards > 0
+        return self.fragmented_shards > 0
 
 
-def read_wear(shards: Mapping[str, Sequence[Mapping[str, Any]]]) -> IndexWear:
-    """Return the wear of an index from the `shards` of its statistics: the copies of each shard by its number."""
+def read_fragmentation(shards: Mapping[str, Sequence[Mapping[str, Any]]]) -> IndexFragmentation:
+    """Return the fragmentation of an index from its statistics: `shards` has the copies of each shard by its number."""
     worst = [(max(map(_deleted, copies)), max(map(_segments, copies))) for copies in shards.values() if copies]
-    worn = [any(map(_is_worn, copies)) for copies in shards.values()]
-    return IndexWear(
+    fragmented = [any(map(_is_fragmented, copies)) for copies in shards.values()]
+    return IndexFragmentation(
         deleted=max((deleted for deleted, _ in worst), default=0.0),
         segments=max((segments for _, segments in worst), default=0),
         shards=len(worst),
-        worn_shards=sum(worn),
+        fragmented_shards=sum(fragmented),
     )
 
 
-def _is_worn(copy: Mapping[str, Any]) -> bool:
+def _is_fragmented(copy: Mapping[str, Any]) -> bool:
     has_gaps = copy.get("docs", {}).get("deleted", 0) >= FEWEST_DELETED and _deleted(copy) > MAX_DELETED
     return has_gaps or _segments(copy) > MAX_SEGMENTS
 
@@ -148,10 +148,11 @@ def _segments(copy: Mapping[str, Any]) -> int:
     return int(copy.get("segments", {}).get("count", 0))
 
 
-def wear_sentence(wear: IndexWear) -> str:
+def fragmentation_sentence(fragmentation: IndexFragmentation) -> str:
     return (
-        f"{wear.worn_shards} of {wear.shards} shards are worn: {wear.deleted:.1%} deleted documents, {wear.segments} "
-        "segments at most. Pages cost more than after a rebuild."
+        f"{fragmentation.fragmented_shards} of {fragmentation.shards} shards are fragmented: "
+        f"{fragmentation.deleted:.1%} deleted documents, {fragmentation.segments} segments at most. "
+        "Pages cost more than after a rebuild."
     )
 
 

@@ -64,7 +64,7 @@ async def read_all_identities(context: IndexerContext, indices: Sequence[str]) -
 
 def first_mark(generation: str, stored: StoredIdentities) -> Mark:
     """Return the mark before the first change of a generation."""
-    return Mark(clock=0, sequence=0, epoch=0, generation=generation, life=_new_name(), control=stored.control)
+    return Mark(clock=0, sequence=0, epoch=0, generation=generation, epoch_id=_new_name(), control=stored.control)
 
 
 def mark_of_unknown(generation: str, stored: StoredIdentities) -> Mark:
@@ -76,8 +76,8 @@ def continued(mark: Mark, stored: StoredIdentities, live: str) -> Mark:
     """Return the mark to continue from, in a new epoch if its data were restored or replaced since it was published."""
     if is_replaced(mark, stored, live):
         return begin_epoch(mark, stored)
-    if not mark.life:
-        mark = structs.replace(mark, life=_new_name(), named_at=mark.sequence)
+    if not mark.epoch_id:
+        mark = structs.replace(mark, epoch_id=_new_name(), named_at=mark.sequence)
     return structs.replace(mark, control=stored.control)
 
 
@@ -97,7 +97,7 @@ def begin_epoch(mark: Mark, stored: StoredIdentities) -> Mark:
         mark,
         clock=second,
         epoch=mark.epoch + 1,
-        life=_new_name(),
+        epoch_id=_new_name(),
         named_at=-1,
         resend_before=second,
         repaired=0,  # a repair of an earlier epoch: who was given its void clocks reads everything, too

@@ -173,7 +173,7 @@ class RebuildDue(EngineUnavailable):
 
 
 class DataReplaced(EngineUnavailable):
-    """The data were restored or replaced, and the indexer has not begun a new life of them yet (decision 18)."""
+    """The data were restored or replaced, and the indexer has not begun a new epoch of them yet (decision 18)."""
 
     def __init__(self) -> None:
         """Name the command; `service.health.monitor` logs the reason once, when it finds it."""

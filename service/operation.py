@@ -33,7 +33,7 @@ _AS_IT_IS = RequestAdapter()
 class Operation:
     """A GET operation.
 
-    `kind` chooses its admission lane. `extra_seconds` extends the deadline of an operation that may wait before it
+    `kind` chooses its concurrency limit. `extra_seconds` extends the deadline of an operation that may wait before it
     responds. `check` may refuse a request before its parameters are read, `refine` afterwards; requests that are not
     `adaptable` are never those of another API.
     """
@@ -49,8 +49,8 @@ class Operation:
     refine: Callable[[web.Request, RequestContext], RequestContext] | None = None
 
     @cached_property
-    def lane(self) -> RequestKind:
-        """The admission lane; by default a path with an identifier is a show, any other a page."""
+    def request_kind(self) -> RequestKind:
+        """The concurrency limit of its requests; by default a path with an identifier is a show, any other a page."""
         return self.kind or (RequestKind.SHOW if "{" in self.path else RequestKind.PAGE)
 
     async def respond(self, route: str, request: web.Request) -> web.Response:
@@ -66,14 +66,14 @@ class Operation:
         response: web.Response | None = None
         try:
             async with asyncio.timeout(services.settings.deadline_seconds + self.extra_seconds):  # 504
-                unknown_keys = services.limits.admission.lanes[RequestKind.UNKNOWN_KEY]
+                unknown_keys = services.limits.admission.limits[RequestKind.UNKNOWN_KEY]
                 key = await authenticate(request, services.keys, unknown_keys, adapter, self.bearer)  # 401, 429
                 seen.key_id, seen.tier = key.key_id, key.tier if key.tier in services.limits.rates.tiers else NO_LABEL
                 request = await adapter.adapt(request, key, self.schema)  # 400, 404
                 if services.limits.unread.unsent_bytes:
                     await services.limits.unread.wait_for_room(key.key_id)  # 429
                 timer.record(Layer.AUTH)
-                async with services.limits.admission.lanes[self.lane].slot(key.key_id) as slot:  # 503
+                async with services.limits.admission.limits[self.request_kind].slot(key.key_id) as slot:  # 503
                     timer.record(Layer.TURN)
                     key = await confirm(key, services.keys)  # 401
                     async with admit(services.limits.rates, request, key):  # 429

@@ -152,8 +152,8 @@ class RequestContext:
         self.services.engine.refuse_missing(self.services.indices[resource].alias, fields)
 
     async def _take_turn_of_large_pages(self) -> None:
-        lanes = self.services.limits.admission.lanes
-        await self.slot.exchange(lanes[RequestKind.PAGE], lanes[RequestKind.LARGE_PAGE])
+        limits = self.services.limits.admission.limits
+        await self.slot.exchange(limits[RequestKind.PAGE], limits[RequestKind.LARGE_PAGE])
         self.timer.record(Layer.TURN)
 
     def mark(self, resource: Resource) -> Mark | None:

@@ -34,26 +34,26 @@ _RESOURCE_NUMBERS = {resource: number for number, resource in enumerate(RESOURCE
 
 
 class FeedPosition(msgspec.Struct, frozen=True, array_like=True):
-    """The last `sequence` read of a resource, within an `epoch` and a `life` of its mark.
+    """The last `sequence` read of a resource, within an `epoch` and an `epoch_id` of its mark.
 
-    `floor` is the sequence of the mark when reading began: deletions before it were never part of the copy. `life` is
-    empty if the mark had none.
+    `floor` is the sequence of the mark when reading began: deletions before it were never part of the copy. `epoch_id`
+    is empty if the mark had none.
     """
 
     epoch: int
     sequence: int
     floor: int
-    life: str = ""
+    epoch_id: str = ""
 
     @classmethod
     def start(cls, mark: Mark | None) -> FeedPosition:
         """Return the position before the first change."""
-        return cls(0, 0, 0) if mark is None else cls(mark.epoch, 0, mark.sequence, mark.life)
+        return cls(0, 0, 0) if mark is None else cls(mark.epoch, 0, mark.sequence, mark.epoch_id)
 
     @classmethod
     def latest(cls, mark: Mark | None) -> FeedPosition:
         """Return the position after the last published change."""
-        return cls(0, 0, 0) if mark is None else cls(mark.epoch, mark.sequence, mark.sequence, mark.life)
+        return cls(0, 0, 0) if mark is None else cls(mark.epoch, mark.sequence, mark.sequence, mark.epoch_id)
 
     @property
     def is_unread(self) -> bool:
@@ -61,15 +61,15 @@ class FeedPosition(msgspec.Struct, frozen=True, array_like=True):
         return self == FeedPosition(0, 0, 0)
 
     def advanced_to(self, sequence: int, mark: Mark) -> FeedPosition:
-        return FeedPosition(mark.epoch, sequence, self.floor, mark.life)
+        return FeedPosition(mark.epoch, sequence, self.floor, mark.epoch_id)
 
     def is_expired(self, mark: Mark) -> bool:
         """Whether changes after this position are unknown: other data are served, or tombstones were pruned."""
         return not (self.is_unread or self._is_of(mark)) or mark.forgotten > max(self.sequence, self.floor)
 
     def _is_of(self, mark: Mark) -> bool:
-        """Whether the position is one of the mark's life, at or before the mark."""
-        known = mark.sequence if self.life == mark.life else -1 if self.life else mark.named_at
+        """Whether the position is one of the mark's epoch, at or before the mark."""
+        known = mark.sequence if self.epoch_id == mark.epoch_id else -1 if self.epoch_id else mark.named_at
         return self.epoch == mark.epoch and self.sequence <= known
 
     def is_behind(self, mark: Mark) -> bool:

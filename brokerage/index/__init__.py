@@ -11,7 +11,7 @@ _COMMANDS = {
     ),
     "compact": (
         "brokerage.index.maintain:compact",
-        "Merge the live indices whose shards are worn by updates, so that a page costs what it did after the rebuild.",
+        "Merge the live indices that updates have fragmented, so that a page costs what it did after the rebuild.",
     ),
     "map": (
         "brokerage.index.inspect_source:map_files",
@@ -48,7 +48,7 @@ _COMMANDS = {
     ),
     "status": (
         "brokerage.index.maintain:status",
-        "Show generations, record counts, sizes, wear, mappings, the last run and unfinished builds of each resource.",
+        "Show generations, counts, sizes, fragmentation, mappings, last runs and unfinished builds of each resource.",
     ),
     "update": (
         "brokerage.index.load:update",

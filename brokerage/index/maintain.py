@@ -29,7 +29,7 @@ from brokerage.index.runner import (
 )
 from brokerage.tables import print_table
 from brokerage_feed.terminal import echo
-from cluster.index_state import IndexWear, wear_sentence
+from cluster.index_state import IndexFragmentation, fragmentation_sentence
 from indexer import ResourceStatus
 from indexer.generations.checkpoint import BuildProgress
 from indexer.reso.replication_status import ReplicationStatus
@@ -38,7 +38,7 @@ from indexer.reso.replication_status import ReplicationStatus
 @click.command(epilog=epilog("brokerage index status", "brokerage index status --json", exits=INDEX_EXITS))
 @JSON_OPTION
 def status(*, as_json: bool) -> None:
-    """Show generations, record counts, sizes, wear, mappings, the last run and unfinished builds of each resource."""
+    """Show generations, counts, sizes, fragmentation, mappings, last runs and unfinished builds of each resource."""
     states = run_on_cluster(indexer.status)
     if as_json:
         echo(orjson.dumps([asdict(state) for state in states], default=_plain))
@@ -55,7 +55,7 @@ def _plain(value: object) -> object:
     return {name: getattr(value, name) for name in value.__struct_fields__}  # type: ignore[attr-defined]
 
 
-_SERVED = ("Resource", "Live", "Kept", "Records", "Deleted", "Shards", "Size", "Worn", "Segments", "Mapping")
+_SERVED = ("Resource", "Live", "Kept", "Records", "Deleted", "Shards", "Size", "Fragmented", "Segments", "Mapping")
 _LAST_RUN = ("Resource", "Watermark, UTC", "Last run", "At, UTC", "Behind", "Read", "Bad")
 
 
@@ -87,8 +87,8 @@ def _served(state: ResourceStatus) -> tuple[str, ...]:
         _counted(state.tombstones),
         f"{state.shards:,}",
         decimal(state.size),
-        "" if state.wear is None else f"{state.wear.deleted:.1%}",
-        "" if state.wear is None else f"{state.wear.segments:,}",
+        "" if state.fragmentation is None else f"{state.fragmentation.deleted:.1%}",
+        "" if state.fragmentation is None else f"{state.fragmentation.segments:,}",
         "current" if state.is_current else "stale",
     )
 
@@ -108,7 +108,7 @@ def _last_run(state: ResourceStatus) -> tuple[str, ...]:
 
 
 def status_notes(states: Iterable[ResourceStatus]) -> Iterator[str]:
-    """Yield a sentence for each problem: of shards, wear, builds, dead letters and watermarks."""
+    """Yield a sentence for each problem: of shards, fragmentation, builds, dead letters and watermarks."""
     for state in states:
         yield from state.shard_problems
         if state.is_mark_ahead:
@@ -121,8 +121,9 @@ def status_notes(states: Iterable[ResourceStatus]) -> Iterator[str]:
                 f"{state.resource}: restored or replaced since the last run, so its changes are refused. "
                 "`brokerage index restored`, or the next update, lets consumers start again."
             )
-        if state.wear is not None and state.wear.is_worn:
-            yield f"{state.resource}: {wear_sentence(state.wear)} Run `brokerage index compact {state.resource}`."
+        if state.fragmentation is not None and state.fragmentation.is_fragmented:
+            what = fragmentation_sentence(state.fragmentation)
+            yield f"{state.resource}: {what} Run `brokerage index compact {state.resource}`."
         if state.build is not None:
             yield _unfinished(state.build)
         if state.last is not None and state.last.dead_letters:
@@ -200,9 +201,9 @@ _STOPPED = "Stopped: Elasticsearch finishes the merge that it has begun, and the
 @click.argument("resources", nargs=-1, type=RESOURCE_CHOICE, metavar="[RESOURCE]...")
 @JSON_OPTION
 def compact(*, resources: tuple[str, ...], as_json: bool) -> None:
-    """Merge the live indices whose shards are worn by updates, so that a page costs what it did after the rebuild.
+    """Merge the live indices that updates have fragmented, so that a page costs what it did after the rebuild.
 
-    An index is worn if more than one document in a hundred of a shard is deleted, or if a shard has more than 50
+    An index is fragmented if more than one document in a hundred of a shard is deleted, or if a shard has more than 50
     segments; `brokerage index status` shows both. Others stay as they are. One index is merged at a time, once no data
     node uses more than 75 % of its processors. Updates, rebuilds and readers may run meanwhile. The merge needs free
     disk space of the size of the largest shard on each node that has one.
@@ -232,8 +233,8 @@ class _CompactionDisplay:
         if self._as_json:
             echo(orjson.dumps({"event": "progress", **asdict(progress)}))
         else:
-            wear = progress.wear
-            counts = f"{wear.worn_shards} of {wear.shards} shards left"
+            fragmentation = progress.fragmentation
+            counts = f"{fragmentation.fragmented_shards} of {fragmentation.shards} shards left"
             echo(f"{progress.resource}: merging {progress.index} for {progress.seconds:,.0f} s, {counts}.")
 
     def finish(self, done: Sequence[indexer.Compaction]) -> None:
@@ -252,19 +253,18 @@ def _outcome(done: indexer.Compaction) -> str:
         case indexer.CompactionOutcome.REPLACED:
             return f"{done.index} was replaced by another generation meanwhile."
         case indexer.CompactionOutcome.SOUND:
-            return f"not worn: {_wear(done.before)}."
+            return f"not fragmented: {_fragmentation(done.before)}."
     follows = ", begun by an earlier command" if done.is_followed else ""
-    again = " Still worn: run the command again." if done.after is not None and done.after.is_worn else ""
-    return (
-        f"merged {done.index} in {done.seconds:,.1f} s{follows}: {_wear(done.before)}; now {_wear(done.after)}.{again}"
-    )
+    again = " Still fragmented: run the command again." if done.after is not None and done.after.is_fragmented else ""
+    before, after = _fragmentation(done.before), _fragmentation(done.after)
+    return f"merged {done.index} in {done.seconds:,.1f} s{follows}: {before}; now {after}.{again}"
 
 
-def _wear(wear: IndexWear | None) -> str:
-    if wear is None:
+def _fragmentation(fragmentation: IndexFragmentation | None) -> str:
+    if fragmentation is None:
         return ""
-    segments = "1 segment" if wear.segments == 1 else f"{wear.segments:,} segments"
-    return f"{wear.deleted:.1%} deleted documents, {segments}"
+    segments = "1 segment" if fragmentation.segments == 1 else f"{fragmentation.segments:,} segments"
+    return f"{fragmentation.deleted:.1%} deleted documents, {segments}"
 
 
 Repairs = Mapping[str, indexer.ClockRepair | None]

@@ -46,7 +46,7 @@ async def begin_due_epochs(context: IndexerContext, on_wait: Callable[[str], Non
             async with open_write_session(context, resource, on_wait):
                 pass  # a session begins a new epoch where one is due
     present = await _read_marks(context) if due else marks
-    return [mark.life for mark in present.values() if mark.life]
+    return [mark.epoch_id for mark in present.values() if mark.epoch_id]
 
 
 async def replaced_resources(context: IndexerContext) -> list[Resource]:

@@ -163,7 +163,7 @@ async def _open_session(
     if is_unpublished := stamps.sequence > published:
         await _recover_moves(session, published)
     # This run may find all unchanged that an interrupted one wrote, and would then publish nothing.
-    if mark is None or is_unpublished or stamps.mark.life != mark.life:
+    if mark is None or is_unpublished or stamps.mark.epoch_id != mark.epoch_id:
         await session.publish()
     return session
 

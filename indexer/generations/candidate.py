@@ -58,12 +58,12 @@ class BuildJob:
     is_forced: bool
     on_progress: OnProgress
 
-    def basis(self, live: str | None, life: str, fingerprint: str) -> BuildBasis:
+    def basis(self, live: str | None, epoch_id: str, fingerprint: str) -> BuildBasis:
         known = [sorted(self.companies.keys), sorted(self.companies.keys_by_numeric_id.items())]
         companies = hashlib.sha256(orjson.dumps(known)).hexdigest()[:16]  # they decide what lines are valid
         covered = self.companies.coverage.companies
         keys = None if covered is None else sorted(covered)
-        return BuildBasis(self.source.identity(self.resource), live, life, fingerprint, companies, keys)
+        return BuildBasis(self.source.identity(self.resource), live, epoch_id, fingerprint, companies, keys)
 
     def resume(self, progress: BuildProgress) -> None:
         """Continue the report and the dead letters of an interrupted or refused build."""
@@ -227,7 +227,7 @@ class BuildStart:
     @property
     def basis(self) -> BuildBasis:
         """What a build is made of now."""
-        return self.job.basis(self.present.live, self.mark.life if self.mark else "", self.lifecycle.fingerprint)
+        return self.job.basis(self.present.live, self.mark.epoch_id if self.mark else "", self.lifecycle.fingerprint)
 
     async def can_resume(self, earlier: BuildProgress) -> bool:
         """Whether an earlier build can resume; if not, its remains are deleted."""

@@ -32,7 +32,7 @@ class BuildBasis(msgspec.Struct, frozen=True):
 
     source: str  # the identity of the source
     live: str | None
-    life: str  # the epoch of the live data that the candidate follows
+    epoch_id: str = msgspec.field(name="life")  # the epoch of the live data that the candidate follows
     fingerprint: str  # of the schema
     companies: str  # the fingerprint of the known companies
     covered: list[str] | None  # the companies that the build replaces; None: all
@@ -41,7 +41,7 @@ class BuildBasis(msgspec.Struct, frozen=True):
         """Return why a build on this basis cannot resume on that of now, None if it can."""
         conditions = {
             "the source has changed since": self.source == now.source,
-            "another generation is live since": (self.live, self.life) == (now.live, now.life),
+            "another generation is live since": (self.live, self.epoch_id) == (now.live, now.epoch_id),
             "this program declares another schema": self.fingerprint == now.fingerprint,
             "the known companies have changed since": self.companies == now.companies,
             "it covers other companies": self.covered == now.covered,

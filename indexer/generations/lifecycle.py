@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 from elasticsearch import NotFoundError
 
 from cluster.client import Cluster
-from cluster.index_state import WEAR_FILTER, WEAR_METRICS, IndexWear, read_wear
+from cluster.index_state import FRAGMENTATION_FILTER, FRAGMENTATION_METRICS, IndexFragmentation, read_fragmentation
 from indexer.clock import first_future_version
 from indexer.errors import ElasticsearchError, LockedError, RefusedError
 from indexer.settings import IndexerContext, replica_settings
@@ -416,8 +416,8 @@ _MARGIN_SECONDS = 60
 _SIZE_FILTER = "indices.*.shards.*.store.size_in_bytes"
 
 
-async def index_wear(context: IndexerContext, index: str) -> IndexWear:
-    return read_wear(await shard_copies(context, index, WEAR_METRICS, WEAR_FILTER))
+async def index_fragmentation(context: IndexerContext, index: str) -> IndexFragmentation:
+    return read_fragmentation(await shard_copies(context, index, FRAGMENTATION_METRICS, FRAGMENTATION_FILTER))
 
 
 async def largest_shard(context: IndexerContext, index: str) -> int:

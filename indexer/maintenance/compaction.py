@@ -1,8 +1,8 @@
-"""Compaction: merges the live indices whose shards are worn, one index at a time, when the cluster is quiet.
+"""Compaction: merges the live indices whose shards are fragmented, one index at a time, when the cluster is quiet.
 
 It changes no document and no setting, so it needs none of the locks: updates, builds and swaps go on. What it needs to
-know, Elasticsearch knows: the wear of an index says whether a merge is due, and a task whose X-Opaque-Id names the
-index that one is running. So a command finds the merge of one that was killed, and follows it to its end.
+know, Elasticsearch knows: the fragmentation of an index says whether a merge is due, and a task whose X-Opaque-Id names
+the index that one is running. So a command finds the merge of one that was killed, and follows it to its end.
 
 A merge drops only deleted documents that no copy of a shard can still ask for. What a copy may need, if it comes back
 after a failure, is held by a lease, which Elasticsearch moves on every 30 s, and by the last flush. A merge soon after
@@ -22,9 +22,9 @@ from elasticsearch import NotFoundError
 from cluster.client import error_reason
 from cluster.http.nodes import NODE_LOSS_TYPES
 from cluster.http.responses import RAW_HEADERS
-from cluster.index_state import IndexWear
+from cluster.index_state import IndexFragmentation
 from indexer.errors import ElasticsearchError, translate_client_errors
-from indexer.generations.lifecycle import GenerationLifecycle, index_wear, largest_shard, shard_copies
+from indexer.generations.lifecycle import GenerationLifecycle, index_fragmentation, largest_shard, shard_copies
 from indexer.generations.preflight import holds_indices, preflight
 from indexer.lock import ignore_wait
 from indexer.settings import IndexerContext
@@ -121,7 +121,7 @@ class CompactionOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class Compaction:
-    """What was done for a resource: the index, its wear before and after, and the seconds that the merge took.
+    """What was done for a resource: the index, its fragmentation before and after, and the seconds that the merge took.
 
     `is_followed` says that an earlier command had started the merge.
     """
@@ -129,20 +129,20 @@ class Compaction:
     resource: str
     outcome: CompactionOutcome
     index: str | None = None
-    before: IndexWear | None = None
-    after: IndexWear | None = None
+    before: IndexFragmentation | None = None
+    after: IndexFragmentation | None = None
     seconds: float = 0.0
     is_followed: bool = False
 
 
 @dataclass(frozen=True)
 class CompactionProgress:
-    """A merge that runs: for how many seconds, and the wear of the index at present."""
+    """A merge that runs: for how many seconds, and the fragmentation of the index at present."""
 
     resource: str
     index: str
     seconds: float
-    wear: IndexWear
+    fragmentation: IndexFragmentation
 
 
 def ignore_compaction(_: CompactionProgress) -> None:
@@ -156,9 +156,9 @@ async def compact(
     on_progress: Callable[[CompactionProgress], None] = ignore_compaction,
     on_wait: Callable[[str], None] = ignore_wait,
 ) -> list[Compaction]:
-    """Merge the live indices of the given resources whose shards are worn; return what was done for each.
+    """Merge the live indices of the given resources whose shards are fragmented; return what was done for each.
 
-    What is updated meanwhile wears an index again, so one may still be worn afterwards.
+    What is updated meanwhile fragments an index again, so one may still be fragmented afterwards.
 
     If it is stopped, Elasticsearch finishes the merge that runs, and the next call follows it. Raises
     ElasticsearchError, also if Elasticsearch stays busy for an hour, or RefusedError if no data node has room for the
@@ -184,7 +184,7 @@ class _ResourceCompaction:
         self._on_wait = on_wait
 
     async def run(self) -> Compaction:
-        """Compact the live index if it is worn."""
+        """Compact the live index if it is fragmented."""
         if (live := await self._lifecycle.live()) is None:
             return Compaction(self._name, CompactionOutcome.ABSENT)
         started = time.monotonic()
@@ -197,14 +197,14 @@ class _ResourceCompaction:
             return Compaction(self._name, CompactionOutcome.REPLACED, live, seconds=seconds)
 
     async def _compact(self, live: str, started: float) -> Compaction:
-        before = await index_wear(self._context, live)
+        before = await index_fragmentation(self._context, live)
         is_followed = await self._follow_others(live, started)
-        after = await self._wear(live) if is_followed else before
-        if not is_followed and not after.is_worn:
+        after = await self._fragmentation(live) if is_followed else before
+        if not is_followed and not after.is_fragmented:
             return Compaction(self._name, CompactionOutcome.SOUND, live, before, after)
-        if after.is_worn:
+        if after.is_fragmented:
             started = await self._merge(live)
-            after = await self._wear(live)
+            after = await self._fragmentation(live)
         seconds = time.monotonic() - started
         return Compaction(self._name, CompactionOutcome.COMPACTED, live, before, after, seconds, is_followed)
 
@@ -243,14 +243,14 @@ class _ResourceCompaction:
     async def _follow(self, index: str, task: str, started: float) -> MergeState:
         """Follow a merge to its end; an index that was deleted meanwhile has none."""
         while (state := await self._tasks.state(task)) is MergeState.RUNNING:
-            wear = await index_wear(self._context, index)
-            self._on_progress(CompactionProgress(self._name, index, time.monotonic() - started, wear))
+            fragmentation = await index_fragmentation(self._context, index)
+            self._on_progress(CompactionProgress(self._name, index, time.monotonic() - started, fragmentation))
             await asyncio.sleep(_POLL_SECONDS)
         return state
 
-    async def _wear(self, live: str) -> IndexWear:
+    async def _fragmentation(self, live: str) -> IndexFragmentation:
         await self._lifecycle.refresh(live)
-        return await index_wear(self._context, live)
+        return await index_fragmentation(self._context, live)
 
 
 # Twice the usual interval, and some more: then the merge drops what it can.

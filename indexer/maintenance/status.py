@@ -6,13 +6,20 @@ from typing import Any
 import orjson
 
 from cluster.control_index import read_mark
-from cluster.index_state import SHARD_COLUMNS, IndexWear, large_shards, missing_copies, missing_shards, read_copies
+from cluster.index_state import (
+    SHARD_COLUMNS,
+    IndexFragmentation,
+    large_shards,
+    missing_copies,
+    missing_shards,
+    read_copies,
+)
 from indexer.changes.epochs import replaced_resources
 from indexer.clock import is_ahead
 from indexer.control import RunRecord, read_last_run
 from indexer.errors import translate_client_errors
 from indexer.generations.checkpoint import BuildCheckpoint, BuildProgress
-from indexer.generations.lifecycle import DELETED_QUERY, LIVE_QUERY, GenerationLifecycle, index_wear
+from indexer.generations.lifecycle import DELETED_QUERY, LIVE_QUERY, GenerationLifecycle, index_fragmentation
 from indexer.reso.replication_status import ReplicationStatus, read_replications
 from indexer.settings import IndexerContext
 from mappings import RESOURCES, Resource
@@ -31,7 +38,7 @@ class ResourceStatus:
     shards: int  # of the live index
     shard_problems: list[str]  # a sentence for each
     size: int
-    wear: IndexWear | None  # of the live index
+    fragmentation: IndexFragmentation | None  # of the live index
     is_current: bool  # the live index has the schema that this program declares
     mark: int | None
     is_mark_ahead: bool  # of this host's clock, by more than BROKERAGE_CLOCK_SECONDS
@@ -68,7 +75,7 @@ async def _status(
         shards=present.ranges(live).count if live else 0,
         shard_problems=problems,
         size=await lifecycle.size(live) if live else 0,
-        wear=await index_wear(context, live) if live else None,
+        fragmentation=await index_fragmentation(context, live) if live else None,
         is_current=live is not None and present.fingerprint(live) == lifecycle.fingerprint,
         mark=mark.clock if mark else None,
         is_mark_ahead=mark is not None and is_ahead(mark.clock, context.settings.clock_seconds),

@@ -50,7 +50,7 @@ async def _append_once(context: IndexerContext, allows: Callable[[int], bool]) -
     ledger = advance(recent, marks)
     if ledger is recent or not allows(ledger.count - recent.count):
         return True
-    ledger = advance(await _in_this_life(context, recent), marks)
+    ledger = advance(await _in_this_epoch(context, recent), marks)
     if archive is not None:
         await _write_ledger(context, archive_id(head.archived), archive)
     try:
@@ -73,7 +73,7 @@ async def _read_ledger(context: IndexerContext) -> tuple[LedgerHead, dict[str, A
     return msgspec.convert(first["_source"], LedgerHead), unchanged(first), marks
 
 
-async def _in_this_life(context: IndexerContext, head: LedgerHead) -> LedgerHead:
+async def _in_this_epoch(context: IndexerContext, head: LedgerHead) -> LedgerHead:
     """Return the ledger, with numbers that none before can have used if it is new or was restored."""
     control = await read_identity(context, context.connection.control_index)
     if head.control == control:

@@ -21,7 +21,7 @@ from indexer.update import update
 from mappings import COMPANY, RESOURCES, Resource
 
 _INDEXED_NOTE = "found"
-_LIVES_NOTE = "lives"
+_EPOCHS_NOTE = "lives"
 
 _NOT_CONTINUED = "The index was restored or rolled back since records were last sent: sending all of them again."
 
@@ -65,25 +65,25 @@ class MirrorPublisher:
         with self._mirror.transaction():
             self._mirror.write_note(_INDEXED_NOTE, value=True)
 
-    async def follow_lives(self) -> str | None:
+    async def follow_epochs(self) -> str | None:
         """Make everything due if the index does not continue what it was when records were last sent.
 
         That is so after a restore or a rollback. Returns the message about it.
         """
-        lives = await self._present_lives()
-        if lives == (known := self._mirror.read_note(_LIVES_NOTE)):
+        epochs = await self._present_epochs()
+        if epochs == (known := self._mirror.read_note(_EPOCHS_NOTE)):
             return None
-        is_continued = known is None or set(known) <= set(lives)
+        is_continued = known is None or set(known) <= set(epochs)
         if not is_continued:
             with translate_client_errors():
                 await self._record_indexed()
         with self._mirror.transaction():
             if not is_continued:
                 self._mirror.mark_all_due()
-            self._mirror.write_note(_LIVES_NOTE, lives)
+            self._mirror.write_note(_EPOCHS_NOTE, epochs)
         return None if is_continued else _NOT_CONTINUED
 
-    async def _present_lives(self) -> list[str]:
+    async def _present_epochs(self) -> list[str]:
         with translate_client_errors():
             return await begin_due_epochs(self._context, ignore_wait)
 
@@ -105,7 +105,7 @@ class MirrorPublisher:
             summary = await reindex(self._context, self.outbox, RebuildRequest(unbuilt, on_progress=self._on_progress))
             if summary.exit_code and any(report.refusal for report in summary.resources):
                 return summary
-            self._mirror.write_note(_LIVES_NOTE, await self._present_lives())
+            self._mirror.write_note(_EPOCHS_NOTE, await self._present_epochs())
             if set(unbuilt) >= set(self._resources) - {COMPANY}:
                 self._mark_published(change)
                 return summary

@@ -158,7 +158,7 @@ class Replicator:
         known = {*self.plan.without, *(gap.kind for gap in self.gaps)}  # accepted, or reported already
         gaps = [*self.gaps, *empty_gaps(self.source.mirror, self.plan.dialect, known)]
         problems += [gap.text for gap in gaps if gap.is_problem]
-        if notice := await self.publisher.follow_lives():
+        if notice := await self.publisher.follow_epochs():
             self.notices.append(notice)
         if refusal := self.publisher.limit_removals(self.source.settings.removal_limit):
             problems.append(refusal)

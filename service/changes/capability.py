@@ -12,7 +12,7 @@ from service.changes.digest import DIGEST_OPERATIONS
 from service.changes.sharing import ChangeNotifier
 from service.changes.snapshot import SNAPSHOT_OPERATIONS
 from service.feed.token_check import token_check
-from service.limits.admission import AdmissionControl, AdmissionLane, RequestKind
+from service.limits.admission import AdmissionControl, ConcurrencyLimit, RequestKind
 from service.search.pages import Snapshots
 from service.services import Services
 from service.settings import CapabilitySettings, ServiceSettings
@@ -36,23 +36,23 @@ class ChangesSettings(CapabilitySettings):
         return self.waiting
 
 
-def _add_lanes(admission: AdmissionControl, core: ServiceSettings) -> None:
-    """Add lanes for requests that may wait, for those of them that a change has woken, and for snapshots.
+def _add_limits(admission: AdmissionControl, core: ServiceSettings) -> None:
+    """Add limits for requests that may wait, for those of them that a change has woken, and for snapshots.
 
-    A request for changes does no work while it waits, and takes the slot of a page to read them, or one of the lane for
+    A request for changes does no work while it waits, and takes the slot of a page to read them, or one of the limit of
     long polls if it waits for changes: a change wakes thousands of them at once, which are served one after the other
     and not refused. A snapshot is a series of searches that takes minutes: few run at a time, and none is queued.
     """
     settings, patience = core.of(ChangesSettings), core.queue_seconds
     waiting, polls = settings.waiting, -(-core.concurrency // 2)
-    admission.add(AdmissionLane(RequestKind.CHANGES, waiting, 0, patience, is_held_long=True))
-    admission.add(AdmissionLane(RequestKind.LONG_POLL, polls, waiting, math.inf))
-    admission.add(AdmissionLane(RequestKind.SNAPSHOT, settings.snapshots, 0, patience, is_held_long=True))
+    admission.add(ConcurrencyLimit(RequestKind.CHANGES, waiting, 0, patience, is_held_long=True))
+    admission.add(ConcurrencyLimit(RequestKind.LONG_POLL, polls, waiting, math.inf))
+    admission.add(ConcurrencyLimit(RequestKind.SNAPSHOT, settings.snapshots, 0, patience, is_held_long=True))
 
 
 @asynccontextmanager
 async def _open(services: Services) -> AsyncIterator[None]:
-    _add_lanes(services.limits.admission, services.settings)
+    _add_limits(services.limits.admission, services.settings)
     notifier = ChangeNotifier(services.marks)
     services.provide(ChangeNotifier, notifier)
     services.provide(ChangesPages, ChangesPages())

@@ -203,8 +203,8 @@ async def _read_page(call: RequestContext, request: PageRequest) -> ChangesPage:
         return ChangesPage(request.positions)
     services = call.services
     large = RequestKind.LARGE_PAGE if request.size > LARGE_PAGE_RECORDS else RequestKind.PAGE
-    lane = services.limits.admission.lanes[RequestKind.LONG_POLL if call.parameters["wait"] else large]
-    async with lane.slot(call.key_id), asyncio.timeout(services.settings.deadline_seconds):
+    limit = services.limits.admission.limits[RequestKind.LONG_POLL if call.parameters["wait"] else large]
+    async with limit.slot(call.key_id), asyncio.timeout(services.settings.deadline_seconds):
         return await services.of(ChangesPages).get(request.identity, partial(read_changes_page, request))
 
 

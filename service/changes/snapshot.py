@@ -336,7 +336,7 @@ async def take_snapshot(call: RequestContext) -> web.Response:
     All records are lines of JSON, between a head line with the token and a tail line with the digest."""
     resource = resource_from_path(call)
     # Before anything is read: once the response has started, it could only be aborted.
-    slot = call.services.limits.admission.lanes[RequestKind.SNAPSHOT].slot(call.key_id).hold()
+    slot = call.services.limits.admission.limits[RequestKind.SNAPSHOT].slot(call.key_id).hold()
     try:
         return await _start_stream(call, resource, slot)
     except BaseException:

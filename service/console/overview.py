@@ -12,14 +12,14 @@ import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from cluster.index_state import wear_sentence
+from cluster.index_state import fragmentation_sentence
 from mappings import LISTING, SOLD_LISTING
 from service.console.consumers import FeedConsumer, KeyUse
 from service.console.history import MetricHistory
 from service.console.summaries import (
     WORKER_SNAPSHOT_PATH,
     Figures,
-    LaneSnapshot,
+    LimitSnapshot,
     ResourceSummaries,
     ResourceSummary,
     SiblingWorkers,
@@ -93,8 +93,8 @@ def resource_notices(resources: Iterable[ResourceSummary], now: float) -> Iterat
             text = f"{name}: the build of {build.candidate} was refused. {build.refusal}"
             remedy = f"Fix the source, then run `brokerage index reindex SOURCE {name}`."
             yield Notice(NoticeLevel.WARNING, text, remedy)
-        if summary.wear is not None and summary.wear.is_worn:
-            text = f"{name}: {wear_sentence(summary.wear)}"
+        if summary.fragmentation is not None and summary.fragmentation.is_fragmented:
+            text = f"{name}: {fragmentation_sentence(summary.fragmentation)}"
             yield Notice(NoticeLevel.WARNING, text, f"Merge them: `brokerage index compact {name}`.")
 
 
@@ -167,7 +167,7 @@ class ConsoleOverview(msgspec.Struct):
     away: list[int]
     resources: list[ResourceSummary]
     figures: Figures
-    lanes: list[LaneSnapshot]
+    limits: list[LimitSnapshot]
     nodes: dict[str, int]
     running: int
     consumers: list[ConsumerRow]
@@ -217,7 +217,7 @@ class OperatorConsole:
             away=away,
             resources=resources,
             figures=figures,
-            lanes=merged.lanes,
+            limits=merged.limits,
             nodes=merged.nodes,
             running=merged.running,
             consumers=consumers[:_MAX_ROWS],

@@ -11,7 +11,7 @@ from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout, w
 from yarl import URL
 
 from cluster.connection import ConnectionSettings
-from cluster.index_state import WEAR_FILTER, WEAR_METRICS, IndexWear, read_wear
+from cluster.index_state import FRAGMENTATION_FILTER, FRAGMENTATION_METRICS, IndexFragmentation, read_fragmentation
 from mappings import RESOURCES
 from mappings.resource import Resource
 from service.console.consumers import ConsumerRegistry, FeedConsumer, KeyUse, merge_consumers, merge_key_uses
@@ -138,22 +138,24 @@ def _charts(parts: Sequence[TrafficFigures]) -> ChartSeries:
     )
 
 
-async def read_live_wear(engine: StatusReader, connection: ConnectionSettings) -> Mapping[str, IndexWear]:
-    """Return the wear of each index behind the aliases; nothing without the privilege, or without Elasticsearch."""
+async def read_live_fragmentation(
+    engine: StatusReader, connection: ConnectionSettings
+) -> Mapping[str, IndexFragmentation]:
+    """Return the fragmentation of each index behind the aliases; nothing without privilege or Elasticsearch."""
     aliases = ",".join(map(connection.alias, RESOURCES))
-    options = f"level=shards&ignore_unavailable=true&filter_path={WEAR_FILTER}"
+    options = f"level=shards&ignore_unavailable=true&filter_path={FRAGMENTATION_FILTER}"
     try:
-        status, body = await get_within_timeout(engine, f"/{aliases}/_stats/{WEAR_METRICS}?{options}")
+        status, body = await get_within_timeout(engine, f"/{aliases}/_stats/{FRAGMENTATION_METRICS}?{options}")
     except ApiError:
         return {}
     indices = body.get("indices", {}) if status == 200 else {}
-    return {index: read_wear(facts["shards"]) for index, facts in indices.items()}
+    return {index: read_fragmentation(facts["shards"]) for index, facts in indices.items()}
 
 
 # A refresh is six counts, two small documents per resource and one index check, however many consoles are open.
 _AGES = CacheAges(fresh_seconds=5.0, stale_seconds=10.0)
 # Statistics of all shards, which change with updates and merges.
-_WEAR_AGES = CacheAges(fresh_seconds=30.0, stale_seconds=60.0)
+_FRAGMENTATION_AGES = CacheAges(fresh_seconds=30.0, stale_seconds=60.0)
 _COUNT = {"size": 0, "track_total_hits": True, "query": term("deleted", value=False)}
 
 
@@ -201,7 +203,7 @@ class ResourceSummary(msgspec.Struct):
     sequence: int | None = None
     last: LastRun | None = None
     build: UnfinishedBuild | None = None
-    wear: IndexWear | None = None
+    fragmentation: IndexFragmentation | None = None
 
 
 class ResourceSummaries:
@@ -210,14 +212,16 @@ class ResourceSummaries:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._indices = CachedValue(partial(read_inventory, services.engine, services.connection), _AGES)
-        self._wear = CachedValue(partial(read_live_wear, services.engine, services.connection), _WEAR_AGES)
+        self._fragmentation = CachedValue(
+            partial(read_live_fragmentation, services.engine, services.connection), _FRAGMENTATION_AGES
+        )
         self._counts = {resource: CachedValue(partial(self._count, resource), _AGES) for resource in RESOURCES}
         self._runs = {resource: CachedValue(partial(self._read_runs, resource), _AGES) for resource in RESOURCES}
 
     async def read(self) -> list[ResourceSummary]:
         """Return all summaries, as last read if Elasticsearch does not respond within a second."""
         marks, counts, runs = self._services.marks.values(), self._counts.values(), self._runs.values()
-        await refresh_all([*marks, self._indices, self._wear, *counts, *runs])
+        await refresh_all([*marks, self._indices, self._fragmentation, *counts, *runs])
         return [self._summary(resource) for resource in RESOURCES]
 
     async def _count(self, resource: Resource) -> int | None:
@@ -251,7 +255,7 @@ class ResourceSummaries:
             last=runs.last,
             # The document of a build is deleted only after the alias swap.
             build=None if runs.build is None or runs.build.candidate in live else runs.build,
-            wear=next(filter(None, map((self._wear.current or {}).get, live)), None),
+            fragmentation=next(filter(None, map((self._fragmentation.current or {}).get, live)), None),
         )
 
 
@@ -274,8 +278,8 @@ def _last_run(entry: dict[str, Any]) -> LastRun:
 Item = TypeVar("Item")
 
 
-class LaneSnapshot(msgspec.Struct):
-    """The admission lane of one kind of request; `places` is its concurrency limit."""
+class LimitSnapshot(msgspec.Struct):
+    """The concurrency limit of one kind of request, `places`, and what runs and waits within it."""
 
     kind: str
     places: int
@@ -287,7 +291,7 @@ class WorkerSnapshot(msgspec.Struct):
     """The body of `/console/worker.json`; contains public ids of keys, never keys."""
 
     steps: list[HistoryStep]
-    lanes: list[LaneSnapshot]
+    limits: list[LimitSnapshot]
     nodes: dict[str, int]  # number of Elasticsearch nodes by state
     running: int  # requests to Elasticsearch in flight
     uses: list[KeyUse]
@@ -296,10 +300,10 @@ class WorkerSnapshot(msgspec.Struct):
 
 def take_snapshot(services: Services, history: MetricHistory) -> WorkerSnapshot:
     """Return the current state of this process."""
-    lanes, consumers = services.limits.admission.lanes.values(), services.of(ConsumerRegistry)
+    limits, consumers = services.limits.admission.limits.values(), services.of(ConsumerRegistry)
     return WorkerSnapshot(
         steps=history.steps(),
-        lanes=[LaneSnapshot(lane.kind, lane.slots, lane.running, lane.waiting) for lane in lanes],
+        limits=[LimitSnapshot(limit.kind, limit.slots, limit.running, limit.waiting) for limit in limits],
         nodes=node_states(services.engine.nodes),
         running=sum(len(node.in_flight) for node in services.engine.nodes),
         uses=[*consumers.uses.values()],
@@ -309,7 +313,7 @@ def take_snapshot(services: Services, history: MetricHistory) -> WorkerSnapshot:
 
 def merge_snapshots(workers: Sequence[WorkerSnapshot]) -> WorkerSnapshot:
     """Merge the snapshots; the node states are those of the worker that sees the fewest healthy nodes."""
-    lanes = _grouped((lane for worker in workers for lane in worker.lanes), lambda lane: lane.kind)
+    limits = _grouped((limit for worker in workers for limit in worker.limits), lambda limit: limit.kind)
     uses = _grouped((use for worker in workers for use in worker.uses), lambda use: use.key_id)
     feeds = _grouped(
         (feed for worker in workers for feed in worker.feeds),
@@ -317,7 +321,7 @@ def merge_snapshots(workers: Sequence[WorkerSnapshot]) -> WorkerSnapshot:
     )
     return WorkerSnapshot(
         steps=[step for worker in workers for step in worker.steps],
-        lanes=[_sample_sum(group) for group in lanes],
+        limits=[_sample_sum(group) for group in limits],
         nodes=min((worker.nodes for worker in workers), key=lambda states: states["well"]),
         running=sum(worker.running for worker in workers),
         uses=[merge_key_uses(group) for group in uses],
@@ -332,12 +336,12 @@ def _grouped(items: Iterable[Item], key: Callable[[Item], object]) -> list[list[
     return [*groups.values()]
 
 
-def _sample_sum(lanes: Sequence[LaneSnapshot]) -> LaneSnapshot:
-    return LaneSnapshot(
-        kind=lanes[0].kind,
-        places=sum(lane.places for lane in lanes),
-        running=sum(lane.running for lane in lanes),
-        waiting=sum(lane.waiting for lane in lanes),
+def _sample_sum(limits: Sequence[LimitSnapshot]) -> LimitSnapshot:
+    return LimitSnapshot(
+        kind=limits[0].kind,
+        places=sum(limit.places for limit in limits),
+        running=sum(limit.running for limit in limits),
+        waiting=sum(limit.waiting for limit in limits),
     )
 
 

@@ -11,7 +11,7 @@ from service.exports.settings import ExportsSettings
 from service.exports.stores import open_publications
 from service.feed.token_check import token_check
 from service.health.checks import Finding, warning
-from service.limits.admission import AdmissionLane, RequestKind
+from service.limits.admission import ConcurrencyLimit, RequestKind
 from service.services import Services
 
 
@@ -19,7 +19,7 @@ from service.services import Services
 async def _open(services: Services) -> AsyncIterator[None]:
     core, settings = services.settings, services.settings.of(ExportsSettings)
     services.limits.admission.add(
-        AdmissionLane(RequestKind.DOWNLOAD, settings.downloads, 0, core.queue_seconds, is_held_long=True)
+        ConcurrencyLimit(RequestKind.DOWNLOAD, settings.downloads, 0, core.queue_seconds, is_held_long=True)
     )
     if (publications := open_publications(settings)) is not None:
         services.provide(Publications, publications)

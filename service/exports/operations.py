@@ -65,7 +65,7 @@ def _reaches(consumer: FeedPosition, end: FeedPosition) -> bool:
 
 
 def _data(position: FeedPosition) -> tuple[int, str]:
-    return position.epoch, position.life
+    return position.epoch, position.epoch_id
 
 
 async def token_position(view: FeedView, resource: Resource, sealed: str) -> FeedPosition | None:
@@ -91,7 +91,7 @@ def company_view(services: Services, directory: CompanyDirectory, company: str) 
         schema,
         parameters,
         visibility=Visibility(),
-        slot=services.limits.admission.lanes[RequestKind.PAGE].slot(""),
+        slot=services.limits.admission.limits[RequestKind.PAGE].slot(""),
     )
     return FeedView(call)
 
@@ -233,7 +233,7 @@ async def _send(
     part = requested_slice(call.client.headers, entity_tag(found.file), found.file.bytes)
     if part.status == HTTPStatus.NOT_MODIFIED:
         return web.Response(status=part.status, headers=headers)
-    slot = services.limits.admission.lanes[RequestKind.DOWNLOAD].slot(call.key_id)
+    slot = services.limits.admission.limits[RequestKind.DOWNLOAD].slot(call.key_id)
     delivery = Delivery(part, headers, slot, services.limits.unread.limits, call.client.is_head)
     try:
         response = await publications.storage.deliver(found, delivery)

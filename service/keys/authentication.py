@@ -18,7 +18,7 @@ from service.http.requests import RequestAdapter
 from service.http.responses import API_KEY_HEADER, API_KEY_PARAMETER
 from service.keys.api_key import KEY_ID_PATTERN, KEY_PREFIX, ApiKey, KeyText, parse_key
 from service.keys.ring import KeyRing
-from service.limits.admission import AdmissionLane
+from service.limits.admission import ConcurrencyLimit
 from service.parameters.types import Parameter
 
 _BASIC = re.compile(r"Basic +([A-Za-z0-9+/]+={0,2})", re.ASCII | re.IGNORECASE)
@@ -71,7 +71,7 @@ class Bearer(StrEnum):
 
 
 async def authenticate(
-    request: web.Request, keys: KeyRing, unknown_keys: AdmissionLane, adapter: RequestAdapter, bearer: Bearer
+    request: web.Request, keys: KeyRing, unknown_keys: ConcurrencyLimit, adapter: RequestAdapter, bearer: Bearer
 ) -> ApiKey:
     """Return the key of the request; raise Unauthorized. Where no bearer token is read, `adapter` may allow HTTP Basic.
 
@@ -91,7 +91,7 @@ async def authenticate(
     return key
 
 
-async def _find_key(sent: str, keys: KeyRing, unknown_keys: AdmissionLane) -> ApiKey:
+async def _find_key(sent: str, keys: KeyRing, unknown_keys: ConcurrencyLimit) -> ApiKey:
     text = parse_key(sent)
     if text is None:
         raise Unauthorized(_REFUSED)

@@ -165,21 +165,21 @@ _log = logging.getLogger("service")
 
 
 class AdmissionSlot:
-    """A slot of a lane for one request of a key: `async with` waits for it, `hold` takes it at once or raises."""
+    """A slot of a concurrency limit for one request of a key: `async with` waits for it, `hold` raises instead."""
 
-    __slots__ = ("_is_held", "_key_id", "_lane")
+    __slots__ = ("_is_held", "_key_id", "_limit")
 
-    def __init__(self, lane: AdmissionLane, key_id: str) -> None:
-        self._lane = lane
+    def __init__(self, limit: ConcurrencyLimit, key_id: str) -> None:
+        self._limit = limit
         self._key_id = key_id
         self._is_held = False
 
     async def __aenter__(self) -> Self:
-        lane = self._lane
-        if lane.running < lane.slots:
-            lane.take(self._key_id)
+        limit = self._limit
+        if limit.running < limit.slots:
+            limit.take(self._key_id)
         else:
-            await lane.wait(self._key_id)
+            await limit.wait(self._key_id)
         self._is_held = True
         return self
 
@@ -188,29 +188,29 @@ class AdmissionSlot:
 
     def hold(self) -> AdmissionSlot:
         """Take a free slot, to be released with `release`; raise Overloaded or ShareExceeded."""
-        self._lane.take(self._key_id)
+        self._limit.take(self._key_id)
         self._is_held = True
         return self
 
-    async def exchange(self, before: AdmissionLane, lane: AdmissionLane) -> None:
-        """Release the slot if it is one of `before`, and wait for one of `lane`; raise Overloaded."""
-        if self._is_held and self._lane is before:
+    async def exchange(self, before: ConcurrencyLimit, limit: ConcurrencyLimit) -> None:
+        """Release the slot if it is one of `before`, and wait for one of `limit`; raise Overloaded."""
+        if self._is_held and self._limit is before:
             self.release()
-            self._lane = lane
+            self._limit = limit
             await self.__aenter__()
 
     def release(self) -> None:
         """Release the slot if it is held."""
         if self._is_held:
             self._is_held = False
-            self._lane.release(self._key_id)
+            self._limit.release(self._key_id)
 
 
 ADMISSION_SLOT: web.RequestKey[AdmissionSlot] = web.RequestKey("admission slot", AdmissionSlot)
 
 
-class AdmissionLane:
-    """A concurrency limit with a fair queue: `async with lane.slot(key_id):` holds a slot.
+class ConcurrencyLimit:
+    """A concurrency limit with a fair queue: `async with limit.slot(key_id):` holds a slot.
 
     One key may use all slots while no other needs them. Released slots go to the waiting key that holds the fewest.
     Raises Overloaded, without waiting, if the queue is full or the expected wait exceeds `max_wait_seconds`: judged by
@@ -342,12 +342,12 @@ class AdmissionLane:
 
 # Requests with keys that are not in memory, for the fraction of a second in which the keys are read again.
 _UNKNOWN_KEYS = 32
-# Searches for more records than this take a slot of the lane for large pages: a thousand listings are 7 MB.
+# Searches for more records than this take a slot of the limit for large pages: a thousand listings are 7 MB.
 LARGE_PAGE_RECORDS = 251
 
 
 class RequestKind(StrEnum):
-    """The kinds of requests, each with its own lane."""
+    """The kinds of requests, each with its own limit."""
 
     PAGE = "page"
     LARGE_PAGE = "large-page"
@@ -362,25 +362,25 @@ class RequestKind(StrEnum):
 
 
 class AdmissionControl:
-    """The lanes of one process.
+    """The concurrency limits of one process.
 
     Pages cannot block shows, which read one small record, nor large pages small ones: a worker holds each page until it
     is written, so a quarter as many large ones are made at a time. Requests with keys that are not in memory take no
-    slot of the others. Capabilities add lanes for the kinds of requests that only they have.
+    slot of the others. Capabilities add limits for the kinds of requests that only they have.
     """
 
     def __init__(self, settings: ServiceSettings) -> None:
         patience = settings.queue_seconds
         large = max(1, settings.concurrency // 4)
-        lanes = (
-            AdmissionLane(RequestKind.PAGE, settings.concurrency, settings.queue, patience),
-            AdmissionLane(RequestKind.LARGE_PAGE, large, settings.queue, patience),
-            AdmissionLane(RequestKind.SHOW, settings.show_concurrency, settings.show_concurrency, patience),
-            AdmissionLane(RequestKind.UNKNOWN_KEY, _UNKNOWN_KEYS, 0, patience),
+        limits = (
+            ConcurrencyLimit(RequestKind.PAGE, settings.concurrency, settings.queue, patience),
+            ConcurrencyLimit(RequestKind.LARGE_PAGE, large, settings.queue, patience),
+            ConcurrencyLimit(RequestKind.SHOW, settings.show_concurrency, settings.show_concurrency, patience),
+            ConcurrencyLimit(RequestKind.UNKNOWN_KEY, _UNKNOWN_KEYS, 0, patience),
         )
-        self.lanes = {RequestKind(lane.kind): lane for lane in lanes}
+        self.limits = {RequestKind(limit.kind): limit for limit in limits}
 
-    def add(self, lane: AdmissionLane) -> None:
-        """Add the lane of a kind, before requests arrive."""
-        lanes = {**self.lanes, RequestKind(lane.kind): lane}
-        self.lanes = {kind: lanes[kind] for kind in RequestKind if kind in lanes}
+    def add(self, limit: ConcurrencyLimit) -> None:
+        """Add the limit of a kind, before requests arrive."""
+        limits = {**self.limits, RequestKind(limit.kind): limit}
+        self.limits = {kind: limits[kind] for kind in RequestKind if kind in limits}

@@ -18,7 +18,7 @@ from mappings.resource import Resource
 from service.http.problems import problem_middleware
 from service.http.requests import RequestAdapter
 from service.http.send_monitor import SendMonitor
-from service.limits.admission import AdmissionLane
+from service.limits.admission import ConcurrencyLimit
 from service.search.cached_value import CachedValue, refresh_all
 from service.services import Services
 from service.telemetry.observation import Attempts, LoopLag, TimingTotals, TrafficTotals
@@ -42,8 +42,8 @@ class TimingCollector:
 class AdmissionCollector:
     """Concurrency limits, running, queued and refused requests, by kind."""
 
-    def __init__(self, lanes: Iterable[AdmissionLane]) -> None:
-        self._lanes = tuple(lanes)
+    def __init__(self, limits: Iterable[ConcurrencyLimit]) -> None:
+        self._limits = tuple(limits)
 
     def collect(self) -> Iterator[Metric]:
         slots = GaugeMetricFamily("brokerage_requests_places", "Concurrency limit.", labels=["kind"])
@@ -52,11 +52,11 @@ class AdmissionCollector:
         refused = CounterMetricFamily(
             "brokerage_requests_refused", "Requests refused because the queue was full or too slow.", labels=["kind"]
         )
-        for lane in self._lanes:
-            slots.add_metric([lane.kind], lane.slots)
-            running.add_metric([lane.kind], lane.running)
-            waiting.add_metric([lane.kind], lane.waiting)
-            refused.add_metric([lane.kind], lane.refused)
+        for limit in self._limits:
+            slots.add_metric([limit.kind], limit.slots)
+            running.add_metric([limit.kind], limit.running)
+            waiting.add_metric([limit.kind], limit.waiting)
+            refused.add_metric([limit.kind], limit.refused)
         yield from (slots, running, waiting, refused)
 
 
@@ -184,7 +184,7 @@ def create_metrics_app(services: Services) -> web.Application:
 def _registry(services: Services) -> CollectorRegistry:
     registry = CollectorRegistry()
     registry.register(TimingCollector(services.totals.timings))
-    registry.register(AdmissionCollector(services.limits.admission.lanes.values()))
+    registry.register(AdmissionCollector(services.limits.admission.limits.values()))
     registry.register(UnsentCollector(services.limits.unread))
     registry.register(TrafficCollector(services.totals.traffic))
     registry.register(EngineCollector(services.engine.attempts, services.engine.nodes))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-import cluster.index_state as index_wear
+import cluster.index_state as index_fragmentation
 import indexer.maintenance.compaction as cluster_load
 from brokerage.command import main
 from mappings import COMPANY, RESOURCES, TEAM
@@ -97,7 +97,7 @@ def run_indexer(talk: CallRecorder, folder: Path) -> set[str]:
     talk.command("index", "verify", str(less), *built)
     talk.command("index", "status")
     with pytest.MonkeyPatch.context() as bounds:
-        bounds.setattr(index_wear, "MAX_SEGMENTS", 0)  # every index is worn
+        bounds.setattr(index_fragmentation, "MAX_SEGMENTS", 0)  # every index is fragmented
         bounds.setattr(cluster_load, "MAX_LOAD", 100)
         talk.command("index", "compact")
     talk.command("index", "rollback", "teams", "--yes")

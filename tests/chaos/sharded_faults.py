@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from unittest.mock import patch
 
-import cluster.index_state as index_wear
+import cluster.index_state as index_fragmentation
 import indexer.maintenance.compaction as cluster_load
 from indexer import CompactionOutcome, ResourceReport, RunStage, compact
 from indexer.maintenance.compaction import MergeTasks
@@ -94,7 +94,7 @@ async def killed_in_compaction(ground: ScenarioCluster) -> ScenarioResult:
         killed, returning = list[int](), list[asyncio.Task[None]]()
         with (
             patch.object(MergeTasks, "start", start_and_kill),
-            patch.object(index_wear, "MAX_SEGMENTS", 1),
+            patch.object(index_fragmentation, "MAX_SEGMENTS", 1),
             patch.object(cluster_load, "MAX_LOAD", 100),
         ):
             done = await compact(feeds.context, FEEDS)

@@ -29,7 +29,7 @@ async def test_all_is_well_and_the_held_data_is_shown(operating: ConsoleService)
         "sequence": 17,
         "last": None,
         "build": None,
-        "wear": None,
+        "fragmentation": None,
     }
     assert (held["teams"]["records"], held["teams"]["mark"]) == (0, None)
     assert (data["at"], data["workers"], data["away"]) == (NOON, 1, [])
@@ -122,18 +122,22 @@ async def test_a_refused_build_needs_a_look(operating: ConsoleService, stand_in:
 def wear_of_listings(deleted: int) -> Reply:
     """Return statistics in which one copy of one shard has that many deleted documents and 900 others."""
     sound = {"docs": {"count": 900, "deleted": 0}, "segments": {"count": 1}}
-    worn = {"docs": {"count": 900, "deleted": deleted}, "segments": {"count": 7}}
-    return Reply(body=orjson.dumps({"indices": {"listings-v0001": {"shards": {"0": [sound, worn], "1": [sound]}}}}))
+    fragmented = {"docs": {"count": 900, "deleted": deleted}, "segments": {"count": 7}}
+    return Reply(
+        body=orjson.dumps({"indices": {"listings-v0001": {"shards": {"0": [sound, fragmented], "1": [sound]}}}})
+    )
 
 
-async def test_a_worn_index_is_to_be_compacted(operating: ConsoleService, stand_in: StandIn) -> None:
+async def test_a_fragmented_index_is_to_be_compacted(operating: ConsoleService, stand_in: StandIn) -> None:
     stand_in.replies[ALIASES] = wear_of_listings(100)
     data = await operating.data()
     (held,) = [each for each in data["resources"] if each["resource"] == "listings"]
-    assert held["wear"] == {"deleted": 0.1, "segments": 7, "shards": 2, "worn_shards": 1}
+    assert held["fragmentation"] == {"deleted": 0.1, "segments": 7, "shards": 2, "fragmented_shards": 1}
     (notice,) = data["notices"]
     assert notice["level"] == "warning"
-    assert notice["text"].startswith("listings: 1 of 2 shards are worn: 10.0% deleted documents, 7 segments at most.")
+    assert notice["text"].startswith(
+        "listings: 1 of 2 shards are fragmented: 10.0% deleted documents, 7 segments at most."
+    )
     assert "`brokerage index compact listings`" in notice["remedy"]
 
 
@@ -141,13 +145,13 @@ async def test_an_index_within_the_bounds_needs_nothing(operating: ConsoleServic
     stand_in.replies[ALIASES] = wear_of_listings(9)
     data = await operating.data()
     (held,) = [each for each in data["resources"] if each["resource"] == "listings"]
-    assert (held["wear"]["worn_shards"], data["notices"]) == (0, [])
+    assert (held["fragmentation"]["fragmented_shards"], data["notices"]) == (0, [])
 
 
 async def test_without_the_privilege_the_wear_is_left_out(operating: ConsoleService, stand_in: StandIn) -> None:
     stand_in.replies[ALIASES] = refusal(403, "unauthorized")
     data = await operating.data()
-    assert (data["level"], {each["wear"] for each in data["resources"]}) == ("well", {None})
+    assert (data["level"], {each["fragmentation"] for each in data["resources"]}) == ("well", {None})
 
 
 async def test_a_consumer_that_repeats_the_same_page_is_stuck_until_it_advances(

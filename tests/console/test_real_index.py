@@ -38,7 +38,7 @@ async def test_counts_generations_and_marks_are_those_of_the_indexer(
         assert each.last is not None
         lag = (each.last.at - each.last.newest) / 1000
         assert reported[name]["last"] == {"verb": "reindex", "at": each.last.at / 1000, "lag": lag, "dead": 0}
-    assert expected["listings"].wear is not None
+    assert expected["listings"].fragmentation is not None
     build = expected["listings"].build
     assert build is not None
     assert {**reported["listings"]["build"]} == {name: getattr(build, name) for name in reported["listings"]["build"]}
@@ -51,5 +51,5 @@ async def test_counts_generations_and_marks_are_those_of_the_indexer(
     assert reported["listings"]["replaced"] == f"{connection.prefix}listings-v0001"
     assert reported["listings"]["records"] > 0
     # A full rebuild merges each of them.
-    assert {held["wear"]["segments"] for held in reported.values()} == {1}
-    assert reported["listings"]["wear"] == asdict(expected["listings"].wear)
+    assert {held["fragmentation"]["segments"] for held in reported.values()} == {1}
+    assert reported["listings"]["fragmentation"] == asdict(expected["listings"].fragmentation)

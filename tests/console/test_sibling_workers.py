@@ -42,7 +42,7 @@ async def test_each_console_shows_all_workers(stand_in: StandIn, key: str) -> No
         for reported in (await first.data(), await second.data()):
             assert (reported["workers"], reported["away"], reported["notices"]) == (2, [], [])
             assert reported["figures"]["minute"]["requests"] == 3
-            assert [(lane["kind"], lane["places"]) for lane in reported["lanes"]] == [
+            assert [(limit["kind"], limit["places"]) for limit in reported["limits"]] == [
                 ("page", 32),
                 ("large-page", 8),
                 ("show", 128),

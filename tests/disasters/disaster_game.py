@@ -69,7 +69,7 @@ class DisasterGame:
             await self.run.look()
             self.is_unseen = False
         is_current = await reader.read(self.run.process(process), self.run.world.keys, pages)
-        # Who reads by time cannot know that records went back before a new life of them has begun.
+        # Who reads by time cannot know that records went back before a new epoch of them has begun.
         is_told = reader not in self.pollers or not (self.run.steps or self.run.undeclared & {*reader.resources})
         if is_current and is_told and self.run.is_idle:
             await self._check(reader)

@@ -51,7 +51,7 @@ class DisasterRun:
     place: str = HOME  # the indices that the service reads
     backups: list[str] = field(default_factory=list)
     closed: dict[Resource, Served] = field(default_factory=dict)  # what was served before
-    undeclared: set[Resource] = field(default_factory=set)  # that went back, and whose new life has not begun
+    undeclared: set[Resource] = field(default_factory=set)  # that went back, and whose new epoch has not begun
     steps: list[Callable[[], Awaitable[bool]]] = field(default_factory=list)  # that operators have still to take
     _exits: AsyncExitStack = field(default_factory=AsyncExitStack)
     _work: asyncio.Task[Any] | None = None

@@ -97,7 +97,7 @@ def test_a_client_without_a_copy_is_not_current_with_an_empty_cluster(
     runner.run(_pull_from_an_empty_cluster(world))
 
 
-def test_a_lie_is_found_without_lives(
+def test_a_lie_is_found_without_epochs(
     world: DisasterWorld, runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("service.health.checks.replacement", lambda *_: None)

@@ -60,7 +60,7 @@ async def test_files_are_reached_by_signed_redirects(stored: Stored) -> None:
     assert (await stored.fetched(url, If_None_Match=tag)).status == 304
     assert (await stored.fetched(url, If_Match='"other"')).status == 412
     assert (await stored.fetched(url, Range=f"bytes={size}-")).status == 416
-    assert stored.services.limits.admission.lanes[RequestKind.DOWNLOAD].running == 0
+    assert stored.services.limits.admission.limits[RequestKind.DOWNLOAD].running == 0
 
 
 async def test_who_may_not_see_everything_is_not_redirected(stored: Stored) -> None:

@@ -88,7 +88,7 @@ async def test_a_file_comes_in_parts_and_only_if_it_is_needed(
     assert (refused.status, refused.headers["Content-Range"]) == (416, f"bytes */{size}")
     head = await fetched(exports, url, method="HEAD")
     assert (head.status, head.headers["Content-Length"], head.body) == (200, str(size), b"")
-    assert services(exports).limits.admission.lanes[RequestKind.DOWNLOAD].running == 0
+    assert services(exports).limits.admission.limits[RequestKind.DOWNLOAD].running == 0
 
 
 async def test_who_may_not_see_everything_gets_no_files(exports: Exports) -> None:
@@ -214,13 +214,13 @@ async def test_a_client_that_does_not_read_is_closed_and_holds_nothing(
         (path.parent / name).write_bytes(text.replace(stated, f'"bytes": {large}'.encode()))
     sends = services(exports).limits.unread
     monkeypatch.setattr(sends, "limits", replace(sends.limits, stall_seconds=0.3, least_bytes_per_second=10**9))
-    lane = services(exports).limits.admission.lanes[RequestKind.DOWNLOAD]
+    limit = services(exports).limits.admission.limits[RequestKind.DOWNLOAD]
     url = exports.feed.http.make_url((await exports.feed.json("exports/listings"))["files"][0]["href"])
     reader, writer = await asyncio.open_connection(url.host, url.port, limit=1024)
     writer.write(f"GET {url.path_qs} HTTP/1.1\r\nHost: x\r\nx-api-key: {exports.feed.keys['a']}\r\n\r\n".encode())
     assert b" 200 " in await reader.readline()
-    await until(lambda: lane.running == 1)
-    await until(lambda: lane.running == 0)
+    await until(lambda: limit.running == 1)
+    await until(lambda: limit.running == 0)
     with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
         await reader.readexactly(large)
     writer.close()
@@ -229,10 +229,10 @@ async def test_a_client_that_does_not_read_is_closed_and_holds_nothing(
 async def test_downloads_are_shared_between_keys(exports: Exports) -> None:
     """A key leaves slots for others."""
     await exports.publish()
-    lane = services(exports).limits.admission.lanes[RequestKind.DOWNLOAD]
-    lane.slots = 2
+    limit = services(exports).limits.admission.limits[RequestKind.DOWNLOAD]
+    limit.slots = 2
     (file,) = (await exports.feed.json("exports/listings"))["files"]
-    held = lane.slot(exports.feed.keys["a"][3:13]).hold()
+    held = limit.slot(exports.feed.keys["a"][3:13]).hold()
     assert await exports.feed.problem(file["href"].removeprefix("/v1/")) == (429, "too-many-at-once")
     held.release()
     assert (await fetched(exports, file["href"])).status == 200

@@ -70,8 +70,8 @@ async def test_a_herd_is_served_from_one_search_for_each_scope(
     assert found == {"a": ["L0"], "poor": ["L0"], "ab": ["L0", "L1"], "all": ["L0", "L1"]}
     assert len({str(page) for page in pages}) == len(tokens)
     assert searched == [narrow.bench.connection.alias(LISTING)] * len(tokens)
-    lane = services(narrow).limits.admission.lanes[RequestKind.LONG_POLL]
-    assert (lane.refused, lane.running, lane.waiting) == (0, 0, 0)
+    limit = services(narrow).limits.admission.limits[RequestKind.LONG_POLL]
+    assert (limit.refused, limit.running, limit.waiting) == (0, 0, 0)
 
 
 async def test_requests_for_other_resources_stay_asleep(narrow: FeedClient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +89,7 @@ async def test_requests_for_other_resources_stay_asleep(narrow: FeedClient, monk
 
 async def test_a_request_without_news_needs_no_slot(narrow: FeedClient) -> None:
     token = await narrow.token()
-    async with services(narrow).limits.admission.lanes[RequestKind.PAGE].slot("x"):
+    async with services(narrow).limits.admission.limits[RequestKind.PAGE].slot("x"):
         assert (await narrow.json("changes", since=token))["changes"] == []
         assert await narrow.problem("changes") == (503, "overloaded")
 

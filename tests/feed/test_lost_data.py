@@ -14,7 +14,7 @@ from tests.feed.feed_client import FeedClient, company, listing
 from tests.indexer.conftest import Bench
 from tests.network.proxy import Proxy
 
-_OF_LIVES = ("life", "named_at", "resend_before", "index", "control")
+_OF_EPOCHS = ("life", "named_at", "resend_before", "index", "control")
 
 
 async def refusal(feed: FeedClient, path: str, **parameters: str) -> tuple[int, bool]:
@@ -90,9 +90,9 @@ async def test_an_elasticsearch_of_an_earlier_version_keeps_its_readers(feed: Fe
     token = await feed.token()
     await feed.update(listing("L0", "a", 10, price=7))
     mark = await feed.bench.mark(LISTING)
-    assert (bool(mark.life), mark.named_at, mark.resend_before, mark.epoch) == (True, 6, 0, 0)
+    assert (bool(mark.epoch_id), mark.named_at, mark.resend_before, mark.epoch) == (True, 6, 0, 0)
     assert await feed.summaries(token) == [("L0", 7)]
-    # A reader that has gone on has the name of the life in its token.
+    # A reader that has gone on has the name of the epoch in its token.
     _, later = await feed.changes(token)
     assert await feed.summaries(later) == []
     await feed.update(listing("L2", "a", 11, price=8))
@@ -130,5 +130,5 @@ async def remove_names(bench: Bench) -> None:
     marks = await documents(bench)
     await write(
         bench,
-        {name: {key: value for key, value in mark.items() if key not in _OF_LIVES} for name, mark in marks.items()},
+        {name: {key: value for key, value in mark.items() if key not in _OF_EPOCHS} for name, mark in marks.items()},
     )

@@ -98,7 +98,7 @@ async def test_a_watermark_of_a_clock_that_was_ahead_does_not_outlive_its_data(
     assert {each["PlatformListingId"] for each in await listings(feed, watermark)} == {"L0", "L2", "L4"}
     await change(feed, 20, "L4")
     assert {each["PlatformListingId"] for each in await listings(feed, watermark)} == {"L0", "L2", "L4"}
-    # The new life has watermarks of its own, from which nothing is repeated but its last second.
+    # The new epoch has watermarks of its own, from which nothing is repeated but its last second.
     new = (await feed.bench.mark(LISTING)).clock // 1000
     assert [each["PlatformListingId"] for each in await listings(feed, new)] == ["L4"]
     assert not [one for one in await status(feed.bench.engine()) if one.is_mark_ahead]
@@ -119,7 +119,7 @@ async def next_watermark(feed: FeedClient) -> int:
 
 
 @pytest.mark.parametrize("indices", ["*", "listings*"])
-async def test_the_next_update_after_a_restore_begins_a_new_life_by_itself(
+async def test_the_next_update_after_a_restore_begins_a_new_epoch_by_itself(
     feed: FeedClient, snapshots: SnapshotRepository, indices: str
 ) -> None:
     await snapshots.take("first")
@@ -166,7 +166,7 @@ async def served(feed: FeedClient, resource: str) -> dict[str, str]:
     return {line["id"]: line["content"] for line in (await feed.snapshot(resource, "all"))[1:-1]}
 
 
-async def test_a_control_index_alone_that_is_restored_begins_a_new_life(
+async def test_a_control_index_alone_that_is_restored_begins_a_new_epoch(
     feed: FeedClient, snapshots: SnapshotRepository
 ) -> None:
     await snapshots.take("first")

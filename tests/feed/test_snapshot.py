@@ -13,7 +13,7 @@ import service.changes.snapshot
 from mappings import LISTING, OFFICE
 from service.changes.snapshot import PointInTime, open_point_in_time
 from service.errors import EngineUnavailable
-from service.limits.admission import AdmissionLane, RequestKind
+from service.limits.admission import ConcurrencyLimit, RequestKind
 from service.scope import Scope
 from service.search.query import Selection
 from service.services import SERVICES
@@ -98,7 +98,7 @@ async def test_it_is_of_one_moment_whatever_is_written_meanwhile(
     monkeypatch.setattr(PointInTime, "_page", held)
     taking = asyncio.create_task(feed.snapshot("listings", "a"))
     await behind_the_first.wait()
-    assert _lane(feed).running == 1
+    assert _snapshot_limit(feed).running == 1
     await feed.update(deleted_listing("L4", "a", 1), listing("L3", "a", 1), listing("L0", "a", 1, price=7))
     go_on.set()
     head, *lines, _ = await taking
@@ -184,17 +184,17 @@ async def test_it_is_packed_on_the_way(unchanged: FeedClient, coding: str, unpac
 
 
 async def test_few_are_sent_at_a_time_and_the_others_come_back_later(feed: FeedClient) -> None:
-    lane = _lane(feed)
-    lane.running = lane.slots
+    limit = _snapshot_limit(feed)
+    limit.running = limit.slots
     assert await feed.problem("snapshot/listings") == (503, "overloaded")
-    lane.running = 0
+    limit.running = 0
     assert (await feed.snapshot("listings"))[-1]["complete"]
-    assert lane.running == 0
+    assert limit.running == 0
 
 
-def _lane(feed: FeedClient) -> AdmissionLane:
-    lane: AdmissionLane = feed.http.server.app[SERVICES].limits.admission.lanes[RequestKind.SNAPSHOT]  # type: ignore[attr-defined]
-    return lane
+def _snapshot_limit(feed: FeedClient) -> ConcurrencyLimit:
+    limit: ConcurrencyLimit = feed.http.server.app[SERVICES].limits.admission.limits[RequestKind.SNAPSHOT]  # type: ignore[attr-defined]
+    return limit
 
 
 async def test_of_many_at_once_some_are_sent_and_the_others_refused(
@@ -209,7 +209,7 @@ async def test_of_many_at_once_some_are_sent_and_the_others_refused(
     monkeypatch.setattr(PointInTime, "_page", held)
     asked = {asyncio.create_task(feed.get("snapshot/listings", key)) for _ in range(12) for key in feed.keys}
     refused = set[asyncio.Task[tuple[int, bytes]]]()
-    while len(asked) > _lane(feed).slots:
+    while len(asked) > _snapshot_limit(feed).slots:
         done, asked = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
         refused |= done
     problems = {(task.result()[0], orjson.loads(task.result()[1])["code"]) for task in refused}
@@ -218,20 +218,20 @@ async def test_of_many_at_once_some_are_sent_and_the_others_refused(
     go_on.set()
     sent = await asyncio.gather(*asked)
     assert [(status, body.splitlines()[-1][-17:]) for status, body in sent] == [(200, b',"complete":true}')] * len(sent)
-    await until(lambda: _lane(feed).running == 0)
+    await until(lambda: _snapshot_limit(feed).running == 0)
 
 
 async def test_a_key_leaves_slots_for_other_keys(feed: FeedClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PointInTime, "_page", lambda *_: asyncio.Event().wait())
-    lane = _lane(feed)
+    limit = _snapshot_limit(feed)
     hoarding = [asyncio.create_task(feed.get("snapshot/listings", "a")) for _ in range(2)]
-    await until(lambda: lane.held_by(_key_id(feed, "a")) == 2)
+    await until(lambda: limit.held_by(_key_id(feed, "a")) == 2)
     assert await feed.problem("snapshot/listings", "a") == (429, "too-many-at-once")
     hoarding.append(asyncio.create_task(feed.get("snapshot/listings", "b")))
-    await until(lambda: lane.held_by(_key_id(feed, "b")) == 1)
+    await until(lambda: limit.held_by(_key_id(feed, "b")) == 1)
     for task in hoarding:
         task.cancel()
-    await until(lambda: lane.running == 0)
+    await until(lambda: limit.running == 0)
 
 
 def _key_id(feed: FeedClient, name: str) -> str:
@@ -244,7 +244,7 @@ async def test_a_snapshot_that_is_never_sent_holds_no_slot(feed: FeedClient, mon
 
     monkeypatch.setattr("service.operation.encode_response", refuse)
     assert await feed.problem("snapshot/listings") == (503, "temporarily-unavailable")
-    assert _lane(feed).running == 0
+    assert _snapshot_limit(feed).running == 0
 
 
 async def test_a_point_in_time_stays_open_while_nothing_is_searched(

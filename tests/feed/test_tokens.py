@@ -128,18 +128,18 @@ def test_five_keys_are_kept() -> None:
 @pytest.mark.parametrize(
     ("position", "is_expired"),
     [
-        (FeedPosition(2, 7, 0, "life"), False),
-        (FeedPosition(2, 10, 0, "life"), False),
-        (FeedPosition(2, 11, 0, "life"), True),  # of data that a restore took back
-        (FeedPosition(2, 6, 0, "life"), True),  # a deletion may be missing
-        (FeedPosition(2, 6, 7, "life"), False),  # reading began after that deletion
-        (FeedPosition(2, 6, 6, "life"), True),
-        (FeedPosition(1, 10, 0, "life"), True),
+        (FeedPosition(2, 7, 0, "now"), False),
+        (FeedPosition(2, 10, 0, "now"), False),
+        (FeedPosition(2, 11, 0, "now"), True),  # of data that a restore took back
+        (FeedPosition(2, 6, 0, "now"), True),  # a deletion may be missing
+        (FeedPosition(2, 6, 7, "now"), False),  # reading began after that deletion
+        (FeedPosition(2, 6, 6, "now"), True),
+        (FeedPosition(1, 10, 0, "now"), True),
         (FeedPosition(2, 10, 0, "other"), True),
         (FeedPosition(2, 8, 0), False),
         (FeedPosition(2, 9, 0), True),  # without a name, read after the data got theirs
     ],
 )
 def test_a_position_expires_once_a_change_after_it_is_unknown(position: FeedPosition, is_expired: bool) -> None:
-    mark = Mark(clock=1, sequence=10, epoch=2, generation="g", forgotten=7, life="life", named_at=8)
+    mark = Mark(clock=1, sequence=10, epoch=2, generation="g", forgotten=7, epoch_id="now", named_at=8)
     assert position.is_expired(mark) is is_expired

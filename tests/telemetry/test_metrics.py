@@ -157,8 +157,8 @@ async def test_requests_in_flight_and_healthy_nodes_are_reported(watched: Watche
     await until(lambda: any(path == "/listings/_search" for path, _ in stand_in.asked))
     running = await watched.samples("brokerage_elasticsearch_requests_running")
     assert running["brokerage_elasticsearch_requests_running",] >= 1
-    lanes: Any = await watched.samples("brokerage_requests_running")
-    assert lanes["brokerage_requests_running", "page"] == 1
+    limits: Any = await watched.samples("brokerage_requests_running")
+    assert limits["brokerage_requests_running", "page"] == 1
     held.release.set()
     await asking
     (pulse,) = watched.services.engine.nodes

@@ -59,9 +59,9 @@ function tile(name, value, note) {
 function tiles(data) {
   const { minute, engine, loop_late } = data.figures;
   const nodes = Object.values(data.nodes).reduce((sum, count) => sum + count, 0);
-  const waiting = data.lanes.reduce((sum, lane) => sum + lane.waiting, 0);
-  const running = data.lanes.reduce((sum, lane) => sum + lane.running, 0);
-  const places = data.lanes.reduce((sum, lane) => sum + lane.places, 0);
+  const waiting = data.limits.reduce((sum, limit) => sum + limit.waiting, 0);
+  const running = data.limits.reduce((sum, limit) => sum + limit.running, 0);
+  const places = data.limits.reduce((sum, limit) => sum + limit.places, 0);
   at("tiles").replaceChildren(
     tile("Requests", few(minute.per_second), "per second"),
     tile("Failed", counted(minute.failed), "last minute"),

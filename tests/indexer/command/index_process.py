@@ -15,7 +15,7 @@ from tests.indexer.command.test_command import environment
 from tests.indexer.conftest import Bench
 
 # Shortens the intervals of checkpoints, publications and retries for runs of a second. Merges do not wait until
-# Elasticsearch gives up what was just deleted, nor for a quiet machine; an index of several segments is worn.
+# Elasticsearch gives up what was just deleted, nor for a quiet machine; an index of several segments is fragmented.
 _PROGRAM = """
 import os
 import sys

@@ -1,13 +1,13 @@
-"""Merged teams that updates have worn, for the tests of compaction."""
+"""Merged teams that updates have fragmented, for the tests of compaction."""
 
 from typing import Any
 
 import pytest
 
 import cluster.index_state as index_wear_bounds
-from cluster.index_state import IndexWear
+from cluster.index_state import IndexFragmentation
 from indexer import Compaction, compact
-from indexer.generations.lifecycle import index_wear
+from indexer.generations.lifecycle import index_fragmentation
 from indexer.maintenance import compaction
 from mappings import COMPANY, TEAM
 from tests.indexer.conftest import Bench
@@ -31,25 +31,25 @@ def team(number: int, name: str, minute: int) -> dict[str, Any]:
 
 
 @pytest.fixture
-async def worn(bench: Bench, history_seconds: pytest.MonkeyPatch) -> Bench:  # noqa: ARG001
+async def fragmented(bench: Bench, history_seconds: pytest.MonkeyPatch) -> Bench:  # noqa: ARG001
     """Merged teams of which a tenth was updated since, in several refreshed batches."""
-    await wear_out(bench)
+    await fragment(bench)
     return bench
 
 
-async def wear_out(bench: Bench) -> None:
+async def fragment(bench: Bench) -> None:
     """Merge teams, and update a tenth of them in several refreshed batches."""
     old = [team(number, "old", 0) for number in range(TEAMS)]
     assert (await bench.build({COMPANY: [envelope(COMPANY)], TEAM: old}, merge=True)).exit_code == 0
     for number in range(UPDATED):
         await bench.update({TEAM: [team(number * 7, "new", number + 1)]})
     await bench.client.indices.refresh(index=bench.connection.alias(TEAM))
-    assert (await wear(bench)).is_worn
+    assert (await fragmentation(bench)).is_fragmented
 
 
-async def wear(bench: Bench) -> IndexWear:
-    """Return the wear of the live teams."""
-    return await index_wear(bench.engine(), f"{bench.connection.prefix}{await bench.live(TEAM)}")
+async def fragmentation(bench: Bench) -> IndexFragmentation:
+    """Return the fragmentation of the live teams."""
+    return await index_fragmentation(bench.engine(), f"{bench.connection.prefix}{await bench.live(TEAM)}")
 
 
 async def compact_teams(bench: Bench) -> Compaction:

@@ -25,7 +25,7 @@ from tests.indexer.shifted_clock import YEAR_AND_MORE, shifted_clock
 from tests.records import envelope
 from tests.waiting import until_true
 
-# A new life begins at the next whole second.
+# A new epoch begins at the next whole second.
 _TOLERATED_SECONDS = 60.0
 
 

@@ -1,4 +1,4 @@
-"""Compaction: what is worn is merged, whatever happens to the command, and nothing is lost."""
+"""Compaction: what is fragmented is merged, whatever happens to the command, and nothing is lost."""
 
 import asyncio
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ import pytest
 import cluster.index_state as index_wear_bounds
 from indexer import Compaction, CompactionOutcome, compact
 from indexer.errors import ElasticsearchError
-from indexer.generations.lifecycle import index_wear
+from indexer.generations.lifecycle import index_fragmentation
 from indexer.maintenance import compaction
 from indexer.maintenance.compaction import MergeTasks
 from indexer.reporting.report import RunStage
@@ -21,7 +21,7 @@ from tests.indexer.command.test_command import run
 from tests.indexer.conftest import Bench
 from tests.indexer.expected_state import at_stage
 from tests.indexer.faults.end_state import second_bench
-from tests.indexer.maintenance.conftest import TEAMS, UPDATED, compact_teams, team, wear, wear_out
+from tests.indexer.maintenance.conftest import TEAMS, UPDATED, compact_teams, fragment, fragmentation, team
 from tests.network.bulk_proxy import RequestProxy
 from tests.network.http import Reply, Request
 from tests.waiting import until
@@ -35,13 +35,13 @@ def shards(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.mark.parametrize("shards", [1], ids=["1 and 3"])
-async def test_worn_indices_are_merged_and_serve_the_same(bench: Bench, history_seconds: pytest.MonkeyPatch) -> None:
+async def test_fragmented_indices_are_merged(bench: Bench, history_seconds: pytest.MonkeyPatch) -> None:
     """Elasticsearch keeps deleted documents for copies of a shard; once it gives them up, no gap is left.
 
     That takes half a minute, so one shard and several are waited for together.
     """
     history_seconds.setattr(compaction, "_LONGEST_SECONDS", 300.0)
-    await asyncio.gather(*(merge_worn(bench_with(bench, shards), shards) for shards in (1, 3)))
+    await asyncio.gather(*(merge_fragmented(bench_with(bench, shards), shards) for shards in (1, 3)))
 
 
 def bench_with(bench: Bench, shards: int) -> Bench:
@@ -50,47 +50,54 @@ def bench_with(bench: Bench, shards: int) -> Bench:
     return replace(other, folder=bench.folder / str(shards), settings=replace(other.settings, shards=(str(shards),)))
 
 
-async def merge_worn(bench: Bench, shards: int) -> None:
-    """Compact worn teams: what is served stays, and nothing that was deleted does."""
-    await wear_out(bench)
-    served, before = await bench.served(TEAM), await wear(bench)
+async def merge_fragmented(bench: Bench, shards: int) -> None:
+    """Compact fragmented teams: what is served stays, and nothing that was deleted does."""
+    await fragment(bench)
+    served, before = await bench.served(TEAM), await fragmentation(bench)
     done = await compact_teams(bench)
     assert (done.outcome, done.index) == (CompactionOutcome.COMPACTED, f"{bench.connection.alias(TEAM)}-v0001")
     assert done.before == before
-    assert done.after == await wear(bench)
-    assert (done.after.deleted, done.after.segments, done.after.shards, done.after.worn_shards) == (0, 1, shards, 0)
+    assert done.after == await fragmentation(bench)
+    assert (done.after.deleted, done.after.segments, done.after.shards, done.after.fragmented_shards) == (
+        0,
+        1,
+        shards,
+        0,
+    )
     assert await bench.served(TEAM) == served
 
 
-async def test_what_is_within_the_bounds_stays_as_it_is(worn: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_within_the_bounds_stays_as_it_is(fragmented: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_wear_bounds, "MAX_DELETED", 0.9)
-    before = await wear(worn)
-    done = await compact_teams(worn)
+    before = await fragmentation(fragmented)
+    done = await compact_teams(fragmented)
     assert (done.outcome, done.after.segments if done.after else 0) == (CompactionOutcome.SOUND, before.segments)
-    assert (await wear(worn)) == before
+    assert (await fragmentation(fragmented)) == before
     monkeypatch.setattr(index_wear_bounds, "MAX_SEGMENTS", 1)
-    assert (await compact_teams(worn)).outcome is CompactionOutcome.COMPACTED
-    assert (await wear(worn)).segments == 1
-    assert (await compact_teams(worn)).outcome is CompactionOutcome.SOUND
+    assert (await compact_teams(fragmented)).outcome is CompactionOutcome.COMPACTED
+    assert (await fragmentation(fragmented)).segments == 1
+    assert (await compact_teams(fragmented)).outcome is CompactionOutcome.SOUND
 
 
-async def test_updates_wear_it_again_and_it_is_merged_again(worn: Bench) -> None:
+async def test_updates_fragment_it_again_and_it_is_merged_again(fragmented: Bench) -> None:
     for number in range(2):
-        assert (await compact_teams(worn)).outcome is CompactionOutcome.COMPACTED
-        assert (await wear(worn)).segments == 1
-        await worn.update({TEAM: [team(at, "newer", 30 + number) for at in range(0, TEAMS, 6)]})
-        await worn.client.indices.refresh(index=worn.connection.alias(TEAM))
-        assert (await wear(worn)).segments > 1
+        assert (await compact_teams(fragmented)).outcome is CompactionOutcome.COMPACTED
+        assert (await fragmentation(fragmented)).segments == 1
+        await fragmented.update({TEAM: [team(at, "newer", 30 + number) for at in range(0, TEAMS, 6)]})
+        await fragmented.client.indices.refresh(index=fragmented.connection.alias(TEAM))
+        assert (await fragmentation(fragmented)).segments > 1
 
 
 async def test_a_resource_without_data_is_no_error(bench: Bench) -> None:
     assert (await compact_teams(bench)).outcome is CompactionOutcome.ABSENT
 
 
-async def test_a_merge_of_a_command_that_was_killed_is_followed(worn: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_merge_of_a_command_that_was_killed_is_followed(
+    fragmented: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The next command finds the task, begins none, and reports the whole."""
-    live = f"{worn.connection.alias(TEAM)}-v0001"
-    begun = await MergeTasks(worn.engine()).start(live)
+    live = f"{fragmented.connection.alias(TEAM)}-v0001"
+    begun = await MergeTasks(fragmented.engine()).start(live)
     listed = [{live: begun}, {}]
 
     async def still_running(_: MergeTasks) -> dict[str, str]:
@@ -102,14 +109,14 @@ async def test_a_merge_of_a_command_that_was_killed_is_followed(worn: Bench, mon
     monkeypatch.setattr(MergeTasks, "running", still_running)
     monkeypatch.setattr(MergeTasks, "start", refuse)
     monkeypatch.setattr(index_wear_bounds, "MAX_DELETED", 0.9)
-    done = await compact_teams(worn)
+    done = await compact_teams(fragmented)
     assert (done.outcome, done.is_followed) == (CompactionOutcome.COMPACTED, True)
-    assert (await wear(worn)).segments == 1
+    assert (await fragmentation(fragmented)).segments == 1
 
 
-async def test_running_merges_are_found_by_their_index(worn: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_running_merges_are_found_by_their_index(fragmented: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """The merge of another prefix, and of another program, are none of ours."""
-    prefix, alias = worn.connection.prefix, worn.connection.alias(TEAM)
+    prefix, alias = fragmented.connection.prefix, fragmented.connection.alias(TEAM)
     names = [f"brokerage-compact-{alias}-v0001", f"brokerage-compact-other-{alias}-v0001", "another", None]
     tasks = {f"n:{at}": {"headers": {"X-Opaque-Id": name} if name else {}} for at, name in enumerate(names)}
 
@@ -117,7 +124,7 @@ async def test_running_merges_are_found_by_their_index(worn: Bench, monkeypatch:
         return {"nodes": {"n": {"tasks": tasks}}}
 
     monkeypatch.setattr(MergeTasks, "_get", listed)
-    assert await MergeTasks(worn.engine()).running() == {f"{prefix}teams-v0001": "n:0"}
+    assert await MergeTasks(fragmented.engine()).running() == {f"{prefix}teams-v0001": "n:0"}
 
 
 class UnansweredTasks(RequestProxy):
@@ -135,25 +142,25 @@ class UnansweredTasks(RequestProxy):
 
 
 async def test_a_killed_command_leaves_nothing_that_the_next_does_not_finish(
-    worn: Bench, monkeypatch: pytest.MonkeyPatch
+    fragmented: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_wear_bounds, "MAX_DELETED", 0.9)
     monkeypatch.setattr(index_wear_bounds, "MAX_SEGMENTS", 1)
-    proxy = UnansweredTasks(worn.connection.url[0])
+    proxy = UnansweredTasks(fragmented.connection.url[0])
     async with (
         proxy.running() as address,
-        running(worn, "compact", "teams", ELASTICSEARCH_URL=address) as command,
+        running(fragmented, "compact", "teams", ELASTICSEARCH_URL=address) as command,
     ):
         await until(lambda: proxy.has_begun)
         command.process.kill()
-    code, out, err = await run(worn, "compact", "teams", "--json")
+    code, out, err = await run(fragmented, "compact", "teams", "--json")
     assert (code, err) == (0, "")
     summary = orjson.loads(out.splitlines()[-1])
     assert (summary["event"], summary["resources"]["teams"]["after"]["segments"]) == ("summary", 1)
-    assert len(await worn.served(TEAM)) == TEAMS
+    assert len(await fragmented.served(TEAM)) == TEAMS
 
 
-async def test_a_merge_whose_node_left_is_begun_again(worn: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_merge_whose_node_left_is_begun_again(fragmented: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     begin, begun = MergeTasks.start, list[str]()
 
     async def lose_the_first(tasks: MergeTasks, index: str) -> str:
@@ -161,12 +168,12 @@ async def test_a_merge_whose_node_left_is_begun_again(worn: Bench, monkeypatch: 
         return "departed-node:1" if len(begun) == 1 else await begin(tasks, index)
 
     monkeypatch.setattr(MergeTasks, "start", lose_the_first)
-    assert (await compact_teams(worn)).outcome is CompactionOutcome.COMPACTED
+    assert (await compact_teams(fragmented)).outcome is CompactionOutcome.COMPACTED
     assert len(begun) == 2
 
 
 async def test_a_merge_that_a_node_with_a_copy_left_is_begun_again(
-    worn: Bench, monkeypatch: pytest.MonkeyPatch
+    fragmented: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Elasticsearch reports its copies as failures of a task that is complete."""
     read, left = MergeTasks._get, list[str]()
@@ -181,89 +188,93 @@ async def test_a_merge_that_a_node_with_a_copy_left_is_begun_again(
         return found
 
     monkeypatch.setattr(MergeTasks, "_get", leave_once)
-    assert (await compact_teams(worn)).outcome is CompactionOutcome.COMPACTED
+    assert (await compact_teams(fragmented)).outcome is CompactionOutcome.COMPACTED
     assert left
 
 
-async def test_merges_that_are_lost_again_and_again_are_an_error(worn: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_merges_that_are_lost_again_and_again_are_an_error(
+    fragmented: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def lose(_: MergeTasks, index: str) -> str:
         return f"departed-node:{len(index)}"
 
     monkeypatch.setattr(MergeTasks, "start", lose)
     with pytest.raises(ElasticsearchError, match="teams-v0001: the nodes that merged it left 3 times"):
-        await compact_teams(worn)
+        await compact_teams(fragmented)
 
 
-async def test_deleted_documents_that_stay_are_reported(worn: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_deleted_documents_that_stay_are_reported(fragmented: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are held for a copy of a shard; the merge drops what it can, once."""
     # Elasticsearch gives them up within half a minute, which on a busy machine may have passed.
     monkeypatch.setattr(compaction, "_retained", lambda _: 0.0)
     kept = {"index.soft_deletes.retention.operations": 1_000}
-    await worn.client.indices.put_settings(index=worn.connection.alias(TEAM), settings=kept)
-    await worn.update({TEAM: [team(at, "held", 51) for at in range(20)]})
+    await fragmented.client.indices.put_settings(index=fragmented.connection.alias(TEAM), settings=kept)
+    await fragmented.update({TEAM: [team(at, "held", 51) for at in range(20)]})
     notes = list[str]()
-    (done,) = await compact(worn.engine(), [TEAM], on_wait=notes.append)
+    (done,) = await compact(fragmented.engine(), [TEAM], on_wait=notes.append)
     assert done.after is not None
-    assert done.after.is_worn
+    assert done.after.is_fragmented
     assert "keeps some deleted documents" in notes[-1]
 
 
-async def test_a_build_at_the_same_time_wins(worn: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_build_at_the_same_time_wins(fragmented: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command waits, as for a merge, until the generation that it merges was replaced and deleted."""
     begin = MergeTasks.start
 
     async def replaced(tasks: MergeTasks, index: str) -> str:
         new = [team(number, "rebuilt", 40) for number in range(TEAMS)]
-        assert (await worn.build({TEAM: new}, kept_generations=1, merge=True)).exit_code == 0
+        assert (await fragmented.build({TEAM: new}, kept_generations=1, merge=True)).exit_code == 0
         return await begin(tasks, index)
 
     monkeypatch.setattr(MergeTasks, "start", replaced)
-    done = await compact_teams(worn)
-    assert (done.outcome, done.index) == (CompactionOutcome.REPLACED, f"{worn.connection.alias(TEAM)}-v0001")
-    assert await worn.live(TEAM) == "teams-v0002"
-    assert {each["record"]["name"] for each in (await worn.served(TEAM)).values()} == {"rebuilt"}
+    done = await compact_teams(fragmented)
+    assert (done.outcome, done.index) == (CompactionOutcome.REPLACED, f"{fragmented.connection.alias(TEAM)}-v0001")
+    assert await fragmented.live(TEAM) == "teams-v0002"
+    assert {each["record"]["name"] for each in (await fragmented.served(TEAM)).values()} == {"rebuilt"}
 
 
 async def test_what_was_replaced_while_the_cluster_was_busy_is_not_merged(
-    worn: Bench, monkeypatch: pytest.MonkeyPatch
+    fragmented: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def replaced(*_: object) -> None:
-        assert (await worn.build({TEAM: [team(number, "rebuilt", 40) for number in range(TEAMS)]})).exit_code == 0
+        assert (await fragmented.build({TEAM: [team(number, "rebuilt", 40) for number in range(TEAMS)]})).exit_code == 0
 
     monkeypatch.setattr("indexer.maintenance.compaction.wait_for_quiet", replaced)
-    before = await index_wear(worn.engine(), f"{worn.connection.alias(TEAM)}-v0001")
-    done = await compact_teams(worn)
-    assert (done.outcome, done.index) == (CompactionOutcome.REPLACED, f"{worn.connection.alias(TEAM)}-v0001")
-    assert await index_wear(worn.engine(), f"{worn.connection.alias(TEAM)}-v0001") == before
+    before = await index_fragmentation(fragmented.engine(), f"{fragmented.connection.alias(TEAM)}-v0001")
+    done = await compact_teams(fragmented)
+    assert (done.outcome, done.index) == (CompactionOutcome.REPLACED, f"{fragmented.connection.alias(TEAM)}-v0001")
+    assert await index_fragmentation(fragmented.engine(), f"{fragmented.connection.alias(TEAM)}-v0001") == before
 
 
-async def test_a_compaction_within_a_build_changes_nothing_of_it(worn: Bench) -> None:
+async def test_a_compaction_within_a_build_changes_nothing_of_it(fragmented: Bench) -> None:
     """A build is stopped by nothing: it takes what was live, and what was written since, from the merged index."""
     stages: list[asyncio.Task[Compaction]] = []
 
     def begin() -> None:
-        stages.append(asyncio.get_running_loop().create_task(compact_teams(worn)))
+        stages.append(asyncio.get_running_loop().create_task(compact_teams(fragmented)))
 
     new = [team(number, "old", 0) for number in range(TEAMS)]
-    summary = await worn.build({TEAM: new}, on_progress=at_stage(RunStage.BUILT, begin))
+    summary = await fragmented.build({TEAM: new}, on_progress=at_stage(RunStage.BUILT, begin))
     assert summary.exit_code == 0
     (done,) = [await each for each in stages]
     assert done.outcome in {CompactionOutcome.COMPACTED, CompactionOutcome.REPLACED}
-    names = {name: each["record"]["name"] for name, each in (await worn.served(TEAM)).items()}
+    names = {name: each["record"]["name"] for name, each in (await fragmented.served(TEAM)).items()}
     assert names == {f"t{at:03}": "new" if at % 7 == 0 and at < 7 * UPDATED else "old" for at in range(TEAMS)}
 
 
-async def test_updates_during_a_merge_are_kept(worn: Bench) -> None:
-    merging = asyncio.create_task(compact_teams(worn))
+async def test_updates_during_a_merge_are_kept(fragmented: Bench) -> None:
+    merging = asyncio.create_task(compact_teams(fragmented))
     for number in range(3):
-        await worn.update({TEAM: [team(50 + number, "late", 20 + number)]})
+        await fragmented.update({TEAM: [team(50 + number, "late", 20 + number)]})
     await merging
-    served = await worn.served(TEAM)
+    served = await fragmented.served(TEAM)
     assert {served[f"t{50 + number:03}"]["record"]["name"] for number in range(3)} == {"late"}
     assert len(served) == TEAMS
 
 
-async def test_a_busy_cluster_is_waited_for_and_then_given_up(worn: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_busy_cluster_is_waited_for_and_then_given_up(
+    fragmented: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     loads = [99, 99, 10]
 
     async def load(_: object) -> int:
@@ -275,9 +286,9 @@ async def test_a_busy_cluster_is_waited_for_and_then_given_up(worn: Bench, monke
     with monkeypatch.context() as patience:
         patience.setattr(compaction, "_LONGEST_WAIT_SECONDS", 0.0)
         with pytest.raises(ElasticsearchError, match=r"used 99 % of its processors, more than 50 %"):
-            await compact_teams(worn)
-    assert (await wear(worn)).is_worn
-    assert (await compact_teams(worn)).outcome is CompactionOutcome.COMPACTED
+            await compact_teams(fragmented)
+    assert (await fragmentation(fragmented)).is_fragmented
+    assert (await compact_teams(fragmented)).outcome is CompactionOutcome.COMPACTED
     assert loads == []
 
 

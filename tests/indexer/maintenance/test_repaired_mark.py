@@ -14,10 +14,10 @@ STORED = StoredIdentities("control", "index")
 
 
 def test_readers_read_everything_once_and_not_until_the_clock_comes_round() -> None:
-    begun = begin_epoch(Mark(clock=AHEAD, sequence=7, epoch=0, generation="g", life="first"), STORED)
+    begun = begin_epoch(Mark(clock=AHEAD, sequence=7, epoch=0, generation="g", epoch_id="first"), STORED)
     repaired = repaired_mark(begun, NOW)
-    assert (repaired.life, repaired.sequence, repaired.clock) == (begun.life, 7, NOW)
-    # Clocks of the earlier life, true ones and those from the future, and of the new one before the repair.
+    assert (repaired.epoch_id, repaired.sequence, repaired.clock) == (begun.epoch_id, 7, NOW)
+    # Clocks of the earlier epoch, true ones and those from the future, and of the new one before the repair.
     assert [repaired.clock_to_resume(clock) for clock in (NOW - 60_000, AHEAD, begun.clock)] == [0, 0, 0]
     # A watermark is published in whole seconds.
     given = NOW // 1000 * 1000
@@ -26,7 +26,7 @@ def test_readers_read_everything_once_and_not_until_the_clock_comes_round() -> N
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
-MARK = Mark(clock=NOW + 5 * HOUR, sequence=7, epoch=0, generation="g", life="first")
+MARK = Mark(clock=NOW + 5 * HOUR, sequence=7, epoch=0, generation="g", epoch_id="first")
 
 
 @pytest.mark.parametrize("later", [0, HOUR, 5 * HOUR, 30 * DAY])

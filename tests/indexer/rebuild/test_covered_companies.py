@@ -67,7 +67,7 @@ async def test_a_rebuild_beside_others_changes_adds_and_deletes_only_its_own(
     assert live_names(of(after, "south")) == {f"south-{n}" for n in range(19)} | {"south-new"}
     stamps = {name: document["sequence"] for name, document in (await bench.served(TEAM)).items()}
     assert {name for name, sequence in stamps.items() if sequence > mark.sequence} == changed
-    assert (await bench.mark(TEAM)).life == mark.life
+    assert (await bench.mark(TEAM)).epoch_id == mark.epoch_id
 
 
 async def test_a_record_of_a_company_that_is_not_covered_is_a_dead_letter(bench: Bench, north: Loader) -> None:

@@ -22,6 +22,6 @@ async def test_an_update_resumes_only_in_the_life_that_it_was_interrupted_in(
         await begin_new_epochs(engine)
     resumed = UpdateCheckpoint(engine, "a file", await begin_due_epochs(engine, ignore_wait))
     assert await resumed.read() == (0 if is_restored else 7)
-    # A checkpoint of an earlier version has no lives.
+    # A checkpoint of an earlier version has no epochs.
     await UpdateCheckpoint(engine, "a file", []).write(5)
     assert await resumed.read() == 5

@@ -49,7 +49,7 @@ async def test_a_restored_index_receives_again_what_the_restore_undid(
             assert await differences(bench, server) == {}
             quiet = await rounds.run_round()
             assert (quiet.lines, quiet.summary.resources) == ([], [])
-        # A new process knows the present life, too.
+        # A new process knows the present epoch, too.
         assert "restored" not in " ".join((await into.round()).lines)
 
 

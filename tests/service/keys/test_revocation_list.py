@@ -71,7 +71,7 @@ async def test_a_listed_key_that_waits_for_a_place_is_refused(open_api: Open, st
     api = await open_api(fresh_seconds=0.25, concurrency=1, queue_seconds=3600.0, revocation_list=str(file))
     assert api.app is not None
     services = api.app[SERVICES]
-    pages = services.limits.admission.lanes[RequestKind.PAGE]
+    pages = services.limits.admission.limits[RequestKind.PAGE]
     async with pages.slot("test"):
         waiting = asyncio.create_task(status(api, key))
         await until(lambda: pages.waiting)

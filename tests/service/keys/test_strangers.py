@@ -7,7 +7,7 @@ import pytest
 from aiohttp.test_utils import TestClient
 
 from service.keys.api_key import generate_key
-from service.limits.admission import AdmissionLane, RequestKind
+from service.limits.admission import ConcurrencyLimit, RequestKind
 from service.services import SERVICES
 from tests.service.conftest import Open
 from tests.service.stand_in import HeldReply, StandIn
@@ -23,10 +23,10 @@ def company(stand_in: StandIn) -> None:
     stand_in.add("companies", "acme", {"platform_company_id": "acme"}, numeric_id="1")
 
 
-def lane(api: TestClient[Any, Any], kind: RequestKind) -> AdmissionLane:
-    """Return a lane of a service."""
+def limit(api: TestClient[Any, Any], kind: RequestKind) -> ConcurrencyLimit:
+    """Return a limit of a service."""
     assert api.app is not None
-    found: AdmissionLane = api.app[SERVICES].limits.admission.lanes[kind]
+    found: ConcurrencyLimit = api.app[SERVICES].limits.admission.limits[kind]
     return found
 
 
@@ -41,11 +41,11 @@ async def test_strangers_take_no_place_from_a_known_key(open_api: Open, stand_in
     api = await open_api(concurrency=1, queue=0, show_concurrency=1, **SETTLED)
     held = HeldReply()
     stand_in.out(held, "api_keys")
-    strangers = lane(api, RequestKind.UNKNOWN_KEY)
+    strangers = limit(api, RequestKind.UNKNOWN_KEY)
     asking = [asyncio.create_task(status(api, generate_key().reveal())) for _ in range(STRANGERS)]
     await until(lambda: strangers.running + strangers.refused == STRANGERS)
     assert [await status(api, key, path) for path in ("/v1/companies", "/v1/companies/acme")] == [200, 200]
-    assert (lane(api, RequestKind.PAGE).refused, strangers.running) == (0, strangers.slots)
+    assert (limit(api, RequestKind.PAGE).refused, strangers.running) == (0, strangers.slots)
     held.release.set()
     assert set(await asyncio.gather(*asking)) <= {401, 503}
     assert strangers.running == 0
@@ -54,7 +54,7 @@ async def test_strangers_take_no_place_from_a_known_key(open_api: Open, stand_in
 async def test_many_invented_ids_share_a_search(open_api: Open, stand_in: StandIn) -> None:
     api = await open_api(**SETTLED)
     stand_in.keys_read.clear()
-    strangers = lane(api, RequestKind.UNKNOWN_KEY)
+    strangers = limit(api, RequestKind.UNKNOWN_KEY)
     asked = [status(api, generate_key().reveal()) for _ in range(strangers.slots)]
     assert await asyncio.gather(*asked) == [401] * strangers.slots
     assert len(stand_in.keys_read) < strangers.slots
@@ -66,7 +66,7 @@ async def test_a_stranger_that_leaves_cancels_no_other(open_api: Open, stand_in:
     api = await open_api(**SETTLED)
     held = HeldReply()
     stand_in.out(held, "api_keys")
-    strangers = lane(api, RequestKind.UNKNOWN_KEY)
+    strangers = limit(api, RequestKind.UNKNOWN_KEY)
     leaving, staying = (asyncio.create_task(status(api, generate_key().reveal())) for _ in range(2))
     await until(lambda: strangers.running == 2)
     leaving.cancel()
@@ -79,7 +79,7 @@ async def test_a_stranger_that_leaves_cancels_no_other(open_api: Open, stand_in:
 async def test_a_key_that_is_revoked_while_it_waits_for_a_place_is_refused(open_api: Open, stand_in: StandIn) -> None:
     key = stand_in.grant()
     api = await open_api(concurrency=1, queue=1, queue_seconds=3600.0, **SETTLED)
-    pages = lane(api, RequestKind.PAGE)
+    pages = limit(api, RequestKind.PAGE)
     async with pages.slot("test"):
         waiting = asyncio.create_task(status(api, key))
         await until(lambda: pages.waiting)

@@ -9,7 +9,7 @@ from aiohttp.test_utils import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 from pytest_aiohttp.plugin import AiohttpClient
 
-from service.limits.admission import AdmissionControl, AdmissionLane, RequestKind
+from service.limits.admission import AdmissionControl, ConcurrencyLimit, RequestKind
 from service.operation import Operation
 from service.resources import OPERATIONS
 from service.services import SERVICES
@@ -38,9 +38,9 @@ class Full:
         self.admission: AdmissionControl = api.app[SERVICES].limits.admission
 
     @property
-    def pages(self) -> AdmissionLane:
-        """The lane of pages."""
-        return self.admission.lanes[RequestKind.PAGE]
+    def pages(self) -> ConcurrencyLimit:
+        """The limit of pages."""
+        return self.admission.limits[RequestKind.PAGE]
 
     def ask(self, number: int) -> asyncio.Task[Any]:
         """Request a page that no other task requests, without waiting for it."""
@@ -121,12 +121,12 @@ async def test_a_show_is_served_all_the_same(full: Full) -> None:
 
 async def test_shows_are_bounded_too(full: Full) -> None:
     full.stand_in.out(Reply(delay=3600.0), "agents")
-    lane = full.admission.lanes[RequestKind.SHOW]
+    limit = full.admission.limits[RequestKind.SHOW]
     for number in range(2):
         full.asking.append(asyncio.create_task(full.api.get(SHOW.format(number), headers=full.headers)))
-        await until(lambda: lane.running + lane.waiting == len(full.asking))
+        await until(lambda: limit.running + limit.waiting == len(full.asking))
     assert (await full.api.get(SHOW.format(3), headers=full.headers)).status == 503
-    assert (lane.running, lane.waiting, lane.refused, full.pages.running) == (1, 1, 1, 0)
+    assert (limit.running, limit.waiting, limit.refused, full.pages.running) == (1, 1, 1, 0)
 
 
 async def test_the_place_of_who_leaves_is_given_on(full: Full) -> None:
@@ -153,12 +153,12 @@ async def test_all_are_served_again_when_the_stall_is_over(full: Full) -> None:
 async def test_the_deadline_covers_waiting(open_api: Open, stand_in: StandIn) -> None:
     api = await open_api(**(SMALL | {"concurrency": 1, "deadline_seconds": 0.1}))
     assert api.app is not None
-    lane = api.app[SERVICES].limits.admission.lanes[RequestKind.PAGE]
-    async with lane.slot("a"):
+    limit = api.app[SERVICES].limits.admission.limits[RequestKind.PAGE]
+    async with limit.slot("a"):
         response = await api.get(PAGE.format(1), headers={"x-api-key": stand_in.grant()})
         assert (response.status, (await response.json())["code"]) == (504, "deadline-passed")
-        assert (lane.running, lane.waiting) == (1, 0)
-    assert lane.running == 0
+        assert (limit.running, limit.waiting) == (1, 0)
+    assert limit.running == 0
     assert [path for path, _ in stand_in.asked if not path.startswith("/api_keys/")] == []
 
 
@@ -202,6 +202,6 @@ async def test_a_refusal_is_not_a_line_in_the_log(full: Full, caplog: pytest.Log
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.path)
-async def test_every_operation_has_a_lane(full: Full, operation: Operation) -> None:
-    lane = full.admission.lanes[operation.lane]
-    assert lane.kind == ("show" if "{" in operation.path else "page")
+async def test_every_operation_has_a_concurrency_limit(full: Full, operation: Operation) -> None:
+    limit = full.admission.limits[operation.request_kind]
+    assert limit.kind == ("show" if "{" in operation.path else "page")

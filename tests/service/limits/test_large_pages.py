@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient
 
-from service.limits.admission import AdmissionControl, AdmissionLane, RequestKind
+from service.limits.admission import AdmissionControl, ConcurrencyLimit, RequestKind
 from service.services import SERVICES
 from tests.service.conftest import Open
 from tests.service.stand_in import StandIn
@@ -20,11 +20,11 @@ LARGE = (
 )
 
 
-def lane(api: TestClient[Any, Any], kind: RequestKind) -> AdmissionLane:
-    """Return a lane of the service."""
+def limit(api: TestClient[Any, Any], kind: RequestKind) -> ConcurrencyLimit:
+    """Return a limit of the service."""
     assert api.app is not None
     admission: AdmissionControl = api.app[SERVICES].limits.admission
-    return admission.lanes[kind]
+    return admission.limits[kind]
 
 
 @pytest.mark.parametrize("path", LARGE)
@@ -32,7 +32,7 @@ async def test_large_pages_leave_the_slots_of_others(open_api: Open, stand_in: S
     stand_in.add("companies", "acme", {}, numeric_id="1")
     headers = {"x-api-key": stand_in.grant()}
     api = await open_api(concurrency=4, queue_seconds=3600.0, key_concurrency=0, deadline_seconds=60.0)
-    large, pages = lane(api, RequestKind.LARGE_PAGE), lane(api, RequestKind.PAGE)
+    large, pages = limit(api, RequestKind.LARGE_PAGE), limit(api, RequestKind.PAGE)
     async with large.slot("another key"):
         asking = [asyncio.create_task(api.get(path.format(number), headers=headers)) for number in range(1, 9)]
         await until(lambda: (large.running, large.waiting, pages.running) == (1, 8, 0))
@@ -47,9 +47,9 @@ async def test_a_large_page_is_served_and_refused_as_any_other(open_api: Open, s
     stand_in.add("companies", "acme", {}, numeric_id="1")
     headers = {"x-api-key": stand_in.grant()}
     api = await open_api(concurrency=4, queue=0, queue_seconds=3600.0)
-    large = lane(api, RequestKind.LARGE_PAGE)
+    large = limit(api, RequestKind.LARGE_PAGE)
     assert (await api.get(LARGE[0].format(1), headers=headers)).status == 200
     async with large.slot("another key"):
         response = await api.get(LARGE[0].format(2), headers=headers)
         assert (response.status, (await response.json())["code"]) == (503, "overloaded")
-    assert (large.running, lane(api, RequestKind.PAGE).running) == (0, 0)
+    assert (large.running, limit(api, RequestKind.PAGE).running) == (0, 0)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.errors import Overloaded
-from service.limits.admission import AdmissionLane, ShareExceeded
+from service.limits.admission import ConcurrencyLimit, ShareExceeded
 from tests.waiting import until
 
 PLACES, ROOM = 2, 3
@@ -32,7 +32,7 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The clock of lanes."""
+    """The clock of limits."""
     clock = Clock()
     monkeypatch.setattr("service.limits.admission.time", clock)
     return clock
@@ -43,7 +43,7 @@ class Visitor:
     """A request: it holds its slot until it is released."""
 
     name: int
-    lane: AdmissionLane
+    limit: ConcurrencyLimit
     inside: list[Visitor]
     entered: list[int]
     waited: list[int]
@@ -54,9 +54,9 @@ class Visitor:
     async def visit(self) -> None:
         """Come, stay and leave."""
         # Who finds a free place gets it in the same moment; who was handed one a moment before may act after that.
-        must_wait = self.lane.running == self.lane.slots
-        assert must_wait or not self.lane.waiting
-        async with self.lane.slot(self.key):
+        must_wait = self.limit.running == self.limit.slots
+        assert must_wait or not self.limit.waiting
+        async with self.limit.slot(self.key):
             (self.waited if must_wait else self.entered).append(self.name)
             self.inside.append(self)
             try:
@@ -68,11 +68,11 @@ class Visitor:
 
 
 class Crowd:
-    """Visitors of a lane."""
+    """Visitors of a limit."""
 
-    def __init__(self, lane: AdmissionLane) -> None:
+    def __init__(self, limit: ConcurrencyLimit) -> None:
         """Begin empty."""
-        self.lane = lane
+        self.limit = limit
         self.inside: list[Visitor] = []
         self.entered: list[int] = []  # at once
         self.waited: list[int] = []  # who entered after that
@@ -80,7 +80,7 @@ class Crowd:
 
     def come(self, key: str = "a") -> Visitor:
         """Let one more come; it acts when the loop goes on."""
-        visitor = Visitor(len(self.visits), self.lane, self.inside, self.entered, self.waited, key)
+        visitor = Visitor(len(self.visits), self.limit, self.inside, self.entered, self.waited, key)
         self.visits[visitor] = asyncio.create_task(visitor.visit())
         return visitor
 
@@ -116,8 +116,8 @@ async def settle() -> None:
 
 @pytest.fixture
 def crowd() -> Crowd:
-    """An empty lane with a few slots."""
-    return Crowd(AdmissionLane("page", PLACES, ROOM, FOR_EVER))
+    """An empty limit with a few slots."""
+    return Crowd(ConcurrencyLimit("page", PLACES, ROOM, FOR_EVER))
 
 
 async def test_who_finds_neither_a_place_nor_room_is_refused_at_once(crowd: Crowd) -> None:
@@ -126,9 +126,9 @@ async def test_who_finds_neither_a_place_nor_room_is_refused_at_once(crowd: Crow
     await settle()
     assert crowd.entered == [0, 1]
     assert crowd.refused == [5, 6]
-    assert (crowd.lane.running, crowd.lane.waiting, crowd.lane.refused) == (PLACES, ROOM, 2)
+    assert (crowd.limit.running, crowd.limit.waiting, crowd.limit.refused) == (PLACES, ROOM, 2)
     await crowd.disperse()
-    assert (crowd.lane.running, crowd.lane.waiting) == (0, 0)
+    assert (crowd.limit.running, crowd.limit.waiting) == (0, 0)
 
 
 async def test_places_are_handed_on_in_the_order_of_coming(crowd: Crowd) -> None:
@@ -167,7 +167,7 @@ async def test_who_is_cancelled_while_the_place_is_handed_over_gives_it_on(crowd
     await settle()
     assert crowd.waited == [3]
     await crowd.disperse()
-    assert crowd.lane.running == 0
+    assert crowd.limit.running == 0
 
 
 async def test_a_place_is_not_handed_to_who_has_just_been_cancelled(crowd: Crowd) -> None:
@@ -178,7 +178,7 @@ async def test_a_place_is_not_handed_to_who_has_just_been_cancelled(crowd: Crowd
     await settle()
     assert crowd.waited == [3]
     await crowd.disperse()
-    assert crowd.lane.running == 0
+    assert crowd.limit.running == 0
 
 
 # The last three let nothing happen, a step happen, or all that can.
@@ -191,25 +191,25 @@ def test_no_place_is_lost_or_given_twice_whatever_happens(
     actions: list[tuple[str, int]], places: int, room: int
 ) -> None:
     async def play() -> None:
-        crowd = Crowd(AdmissionLane("page", places, room, FOR_EVER))
+        crowd = Crowd(ConcurrencyLimit("page", places, room, FOR_EVER))
         for action, number in actions:
             act(crowd, action, number)
             if action in {"step", "settle"}:
                 await (settle() if action == "settle" else asyncio.sleep(0))
-            assert len(crowd.inside) <= crowd.lane.running <= places
-            assert crowd.lane.waiting <= room
+            assert len(crowd.inside) <= crowd.limit.running <= places
+            assert crowd.limit.waiting <= room
         await settle()
         free = places - len(crowd.inside)
-        assert crowd.lane.running == len(crowd.inside)
-        assert crowd.lane.waiting == len(crowd.pending) - len(crowd.inside)
-        assert not (free and crowd.lane.waiting)
+        assert crowd.limit.running == len(crowd.inside)
+        assert crowd.limit.waiting == len(crowd.pending) - len(crowd.inside)
+        assert not (free and crowd.limit.waiting)
         assert crowd.entered == sorted(crowd.entered)
         for key in "abc":
             waited = [name for name in crowd.waited if crowd.keys([name]) == key]
             assert waited == sorted(waited)
-            assert crowd.lane.held_by(key) == sum(visitor.key == key for visitor in crowd.inside)
+            assert crowd.limit.held_by(key) == sum(visitor.key == key for visitor in crowd.inside)
         await crowd.disperse()
-        assert (crowd.lane.running, crowd.lane.waiting) == (0, 0)
+        assert (crowd.limit.running, crowd.limit.waiting) == (0, 0)
         outcomes = await asyncio.gather(*crowd.visits.values(), return_exceptions=True)
         assert not [outcome for outcome in outcomes if isinstance(outcome, AssertionError)]
 
@@ -246,7 +246,7 @@ async def test_one_key_may_use_all_slots_until_another_one_comes(crowd: Crowd) -
 
 
 async def test_keys_that_hold_the_same_are_served_alternately() -> None:
-    crowd = Crowd(AdmissionLane("page", 1, 100, FOR_EVER))
+    crowd = Crowd(ConcurrencyLimit("page", 1, 100, FOR_EVER))
     for key in "xaaaabbbbcc":
         crowd.come(key)
     await settle()
@@ -257,19 +257,19 @@ async def test_keys_that_hold_the_same_are_served_alternately() -> None:
 
 
 async def test_a_full_queue_has_room_for_a_key_with_fewer_requests_in_it() -> None:
-    crowd = Crowd(AdmissionLane("page", 2, 4, FOR_EVER))
+    crowd = Crowd(ConcurrencyLimit("page", 2, 4, FOR_EVER))
     for key in "aaaaaabbbb":
         crowd.come(key)
     await settle()
     # Requests of b took the places of the newest three of a; another one would be more than a has left.
     assert sorted(crowd.refused) == [3, 4, 5, 9]
-    assert crowd.lane.refused == 4
+    assert crowd.limit.refused == 4
     await crowd.disperse()
-    assert crowd.lane.running == 0
+    assert crowd.limit.running == 0
 
 
 async def test_a_key_that_others_leave_nothing_waits_however_slow_they_are(clock: Clock) -> None:
-    crowd = Crowd(AdmissionLane("page", 4, 100, max_wait_seconds=1.0))
+    crowd = Crowd(ConcurrencyLimit("page", 4, 100, max_wait_seconds=1.0))
     for _ in range(4):
         crowd.come()
     await settle()
@@ -286,28 +286,28 @@ async def test_a_key_that_others_leave_nothing_waits_however_slow_they_are(clock
 
 
 async def test_a_key_leaves_as_many_long_held_slots_as_it_takes() -> None:
-    lane = AdmissionLane("snapshot", 4, 0, FOR_EVER, is_held_long=True)
-    held = [lane.slot("a").hold(), lane.slot("a").hold()]
+    limit = ConcurrencyLimit("snapshot", 4, 0, FOR_EVER, is_held_long=True)
+    held = [limit.slot("a").hold(), limit.slot("a").hold()]
     with pytest.raises(ShareExceeded):
-        lane.slot("a").hold()
-    held += [lane.slot("b").hold(), lane.slot("c").hold()]
+        limit.slot("a").hold()
+    held += [limit.slot("b").hold(), limit.slot("c").hold()]
     with pytest.raises(Overloaded):
-        lane.slot("d").hold()
+        limit.slot("d").hold()
     held[0].release()
     held[0].release()
-    assert (lane.running, lane.held_by("a"), lane.refused) == (3, 1, 1)
+    assert (limit.running, limit.held_by("a"), limit.refused) == (3, 1, 1)
 
 
 @pytest.mark.parametrize("slots", [1, 2, 3])
-async def test_every_lane_has_a_long_held_slot_for_a_key_that_has_none(slots: int) -> None:
-    lane = AdmissionLane("snapshot", slots, 0, FOR_EVER, is_held_long=True)
+async def test_every_limit_has_a_long_held_slot_for_a_key_that_has_none(slots: int) -> None:
+    limit = ConcurrencyLimit("snapshot", slots, 0, FOR_EVER, is_held_long=True)
     for at in range(slots):
-        lane.slot(str(at)).hold()
-    assert lane.running == slots
+        limit.slot(str(at)).hold()
+    assert limit.running == slots
 
 
 async def test_who_would_wait_for_too_long_by_the_pace_of_late_is_refused(clock: Clock) -> None:
-    crowd = Crowd(AdmissionLane("page", 1, 100, max_wait_seconds=1.0))
+    crowd = Crowd(ConcurrencyLimit("page", 1, 100, max_wait_seconds=1.0))
     crowd.come()
     # A slot is released every 0.4 s, and a request waits for each.
     for _ in range(50):
@@ -320,24 +320,24 @@ async def test_who_would_wait_for_too_long_by_the_pace_of_late_is_refused(clock:
     for _ in range(4):
         crowd.come()
     await settle()
-    assert (crowd.lane.waiting, len(crowd.refused)) == (2, 2)
+    assert (crowd.limit.waiting, len(crowd.refused)) == (2, 2)
     await crowd.disperse()
 
 
 async def test_while_no_slot_is_released_no_more_requests_wait(clock: Clock) -> None:
-    crowd = Crowd(AdmissionLane("page", 1, 100, max_wait_seconds=1.0))
+    crowd = Crowd(ConcurrencyLimit("page", 1, 100, max_wait_seconds=1.0))
     crowd.come()
     await settle()
     for seconds, waiting, refused in ((0.9, 1, 0), (0.2, 1, 1), (60.0, 1, 2)):
         clock.now += seconds
         crowd.come()
         await settle()
-        assert (crowd.lane.waiting, len(crowd.refused)) == (waiting, refused)
+        assert (crowd.limit.waiting, len(crowd.refused)) == (waiting, refused)
     await crowd.disperse()
 
 
 async def test_a_stall_that_is_over_refuses_no_requests(clock: Clock) -> None:
-    crowd = Crowd(AdmissionLane("page", 1, 100, max_wait_seconds=1.0))
+    crowd = Crowd(ConcurrencyLimit("page", 1, 100, max_wait_seconds=1.0))
     for _ in range(20):
         crowd.come()
         await settle()
@@ -346,7 +346,7 @@ async def test_a_stall_that_is_over_refuses_no_requests(clock: Clock) -> None:
     crowd.come()
     crowd.come()
     await settle()
-    assert (crowd.lane.running, crowd.lane.waiting) == (1, 1)
+    assert (crowd.limit.running, crowd.limit.waiting) == (1, 1)
     await crowd.disperse()
     assert crowd.refused == []
 
@@ -357,7 +357,7 @@ def test_many_refusals_are_one_line_in_the_log(
     monkeypatch.setattr("service.limits.admission._LOG_INTERVAL_SECONDS", 0.01)
 
     async def flood() -> None:
-        crowd = Crowd(AdmissionLane("page", PLACES, ROOM, FOR_EVER))
+        crowd = Crowd(ConcurrencyLimit("page", PLACES, ROOM, FOR_EVER))
         for refused in (50, 100):
             caplog.clear()
             for _ in range(PLACES + ROOM + refused):
@@ -367,5 +367,5 @@ def test_many_refusals_are_one_line_in_the_log(
             (line,) = caplog.records
             assert line.getMessage().startswith(f"Refused {refused} page requests")
 
-    # On a loop of its own: lanes of other tests must not log here.
+    # On a loop of its own: limits of other tests must not log here.
     asyncio.run(flood())
