@@ -1,9 +1,9 @@
 """The control index: the small documents through which the indexer publishes its progress to the service.
 
-These are the mark of each resource, the ledger of events that is derived from the marks (decision 13), and the secret
-keys that seal the tokens of the feed. The ledger has one number for every change of every resource. A *publication*
-maps a range of a resource's sequences to event numbers. Publications are only ever appended, so the number of an event
-never changes, and later events have higher numbers.
+These are the mark of each resource, the ledger of events that is derived from the marks (decision 13), the number of
+records that are not as their source says, and the secret keys that seal the tokens of the feed. The ledger has one
+number for every change of every resource. A *publication* maps a range of a resource's sequences to event numbers.
+Publications are only ever appended, so the number of an event never changes, and later events have higher numbers.
 """
 
 import secrets
@@ -82,6 +82,27 @@ class Mark(msgspec.Struct, frozen=True):
 
 def mark_id(alias: str) -> str:
     return f"mark-{alias}"
+
+
+class StandingTroubles(msgspec.Struct, frozen=True):
+    """How many records of a resource are not served as their source says (`indexer.troubles`).
+
+    `since` is when the oldest of them was first read so, in milliseconds since 1970, 0 without any.
+    """
+
+    count: int = 0
+    since: int = 0
+
+
+def troubles_id(alias: str) -> str:
+    return f"troubles-{alias}"
+
+
+def troubles_sentence(standing: StandingTroubles) -> str:
+    """Return how many records are not served as their source says, and since when."""
+    records = "1 record is" if standing.count == 1 else f"{standing.count:,} records are"
+    since = time.strftime("%Y-%m-%d %H:%M", time.gmtime(standing.since / 1000))
+    return f"{records} not served as their source says, since {since} UTC."
 
 
 async def ensure_index(client: AsyncElasticsearch, index: str, body: dict[str, Any]) -> None:

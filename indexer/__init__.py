@@ -12,6 +12,7 @@ from indexer.rollback import rollback, rollback_target
 from indexer.settings import IndexerContext, IndexerSettings
 from indexer.source.lines import ChangeStream, LineStream, RejectedLine, Source, SourceLine
 from indexer.source.opener import FolderSource, open_source
+from indexer.troubles import dismiss, troubles
 from indexer.update import update
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "SourceLine",
     "begin_new_epochs",
     "compact",
+    "dismiss",
     "dry_run",
     "open_source",
     "prunable",
@@ -51,5 +53,6 @@ __all__ = [
     "rollback",
     "rollback_target",
     "status",
+    "troubles",
     "update",
 ]

@@ -37,6 +37,7 @@ from indexer.reporting.report import (
 )
 from indexer.settings import IndexerContext
 from indexer.source.lines import Source, require_present, skipped_rows
+from indexer.troubles import end_replaced, raise_kept, report_standing, withdraw_due
 from mappings import COMPANY, RESOURCES, Resource
 
 # What a candidate must pass, in this order, and then all candidates of a run together.
@@ -105,10 +106,15 @@ async def reindex(context: IndexerContext, source: Source, request: RebuildReque
             with suppress(RefusedError), _timed(candidates):
                 for candidate in candidates:
                     await _finish(candidate)
+                    await raise_kept(candidate)
                 await swap_together(candidates)  # all or none, with their marks
+                for candidate in candidates:
+                    await end_replaced(candidate)
                 await gather_or_cancel(*(candidate.conclude() for candidate in candidates))
+                await withdraw_due(context)
                 await after_publish(context)
         summary.set_skipped(skipped_rows(source))
+        await report_standing(context, summary)
         for candidate in candidates:
             candidate.job.enter_stage(candidate.job.report.outcome(is_refused=summary.is_refused))
     return summary

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from elasticsearch import AsyncElasticsearch
 
@@ -136,6 +136,15 @@ class IndexerSettings:
         "BROKERAGE_GROWTH_LIMIT", 0.5, "Share of the live records that a rebuild may add; 10 may always be added."
     )
     tombstone_days: int = setting("BROKERAGE_TOMBSTONE_DAYS", 30, "Days for which tombstones are kept.")
+    trouble_policy: Literal["off_market", "withhold", "keep"] = setting(
+        "BROKERAGE_TROUBLE_POLICY",
+        "off_market",
+        "What becomes of a record whose newest line cannot be read: off_market (of a listing that is for sale), "
+        "withhold or keep.",
+    )
+    trouble_hours: float = setting(
+        "BROKERAGE_TROUBLE_HOURS", 2.0, "Hours for which such a record is still served as before."
+    )
     future_seconds: float = setting(
         "BROKERAGE_FUTURE_SECONDS",
         86_400.0,

@@ -44,10 +44,13 @@ from indexer.reporting.report import (
 from indexer.settings import IndexerContext
 from indexer.source.lines import ChangeStream, RejectedLine, Source, SourceLine, skipped_rows
 from indexer.source.queue import BoundedQueue
+from indexer.troubles import TroubleLog, report_standing, withdraw_due
 from mappings import COMPANY, RESOURCES, Resource
 
 # The longest time between writing and publishing while more lines keep arriving.
 _PUBLISH_INTERVAL_SECONDS = 1.0
+# How often a run without an end looks for records that are to be withdrawn.
+_WITHDRAW_INTERVAL_SECONDS = 60.0
 
 
 async def update(
@@ -79,20 +82,26 @@ async def update(
             queue = BoundedQueue(remaining, settings.bulk_documents, settings.bulk_bytes, _bytes_of)
             async with _hooks_at_end(context):
                 async with aclosing(queue.batches()) as batches, updaters:
-                    published_at = time.monotonic()
+                    published_at = withdrawn_at = time.monotonic()
                     async for batch in batches:
                         for resource, items in _by_resource(batch):
                             await updaters.of(resource).apply(items)
                         lines += len(batch)
                         if batch and time.monotonic() - published_at <= _PUBLISH_INTERVAL_SECONDS:
                             continue
-                        await updaters.publish(is_idle=not batch)
+                        is_due = time.monotonic() - withdrawn_at > _WITHDRAW_INTERVAL_SECONDS
+                        await updaters.publish(is_idle=is_due or not batch)
                         await checkpoint.write(lines)
+                        if is_due:
+                            await withdraw_due(context)
+                            withdrawn_at = time.monotonic()
                         await after_publish(context, pace.allows)
                         published_at = time.monotonic()
+                await withdraw_due(context)
                 await checkpoint.clear()
                 updaters.enter_stage(RunStage.UPDATED)
         updaters.summary.set_skipped(skipped_rows(source))
+        await report_standing(context, updaters.summary)
         return updaters.summary
 
 
@@ -206,6 +215,7 @@ class ResourceUpdater:
         if self._writer is not None:
             self._writer.covered = companies.coverage
         self._unserved = UnservedRecords()
+        self._troubles = TroubleLog(context, resource) if resource else None
         self._newest = 0  # the latest `updated_at` so far, milliseconds since 1970
         self._started = time.monotonic()
 
@@ -232,6 +242,8 @@ class ResourceUpdater:
 
         Raises RefusedError when too many lines are bad: the source is probably the wrong one.
         """
+        if self._troubles is not None:
+            await self._troubles.open()
         chunk = await asyncio.to_thread(self._parse, items)
         documents, report = newest_by_id(chunk.drafts), self._report
         report.read += len(items)
@@ -241,7 +253,7 @@ class ResourceUpdater:
         for document in chunk.drafts:
             self._unserved.add_repeated(document, documents[document.id])
         for item in chunk.rejected:
-            self._dead_letters.add(item)
+            self._reject(item)
         if self._writer is not None and documents:
             await self._write(self._writer, documents)
         self._dead_letters.update_report(report)
@@ -249,6 +261,11 @@ class ResourceUpdater:
         if reason := excess_dead_letters(report, self._context.settings.dead_letter_limit, at_end=False):
             causes = "".join(f"\n  {line}" for line in fault_lines(report.causes))
             raise RefusedError(f"{reason}; the update stopped, see {report.dead_letters}.{causes}")
+
+    def _reject(self, item: RejectedLine) -> None:
+        self._dead_letters.add(item)
+        if self._troubles is not None:
+            self._troubles.add_rejected(item)
 
     def _parse(self, items: list[Item]) -> ParsedChunk:
         chunk = ParsedChunk()
@@ -267,11 +284,13 @@ class ResourceUpdater:
         report.stale += len(result.stale)
         for document, replaced in result.served:
             self._unserved.add_served(document, replaced)
+            if self._troubles is not None:
+                self._troubles.add_served(document, replaced)
         for document, live in result.stale:
             self._unserved.add_stale(document, live)
         report.unserved = self._unserved.kinds()
         for document, reason in result.rejected:
-            self._dead_letters.add(rejected_document(document, reason))
+            self._reject(rejected_document(document, reason))
         self._newest = max(self._newest, *(document.updated_milliseconds for document in documents.values()))
         if self._resource is COMPANY:
             await self.publish()
@@ -284,6 +303,8 @@ class ResourceUpdater:
             report = self._report
             run = RunRecord("update", now_milliseconds(), self._newest, report.read, report.dead, report.dead_letters)
             await record_last_run(self._context, self._writer.alias, run)
+        if self._troubles is not None:
+            await self._troubles.save()
 
     async def release(self) -> None:
         """Publish, and release the lock until there is more to write."""

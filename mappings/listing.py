@@ -43,7 +43,8 @@ from mappings.visibility import ADDRESS_MEMBERS, OPT_OUTS
 
 ON_MARKET_STATUSES = ("Active", "Pending", "Contingent")
 COMING_SOON = "ComingSoon"
-STATUSES = (*ON_MARKET_STATUSES, COMING_SOON, "Sold", "Expired", "Canceled", "Withdrawn", "TempOffMarket", "Other")
+FOR_SALE_STATUSES = (*ON_MARKET_STATUSES, COMING_SOON)
+STATUSES = (*FOR_SALE_STATUSES, "Sold", "Expired", "Canceled", "Withdrawn", "TempOffMarket", "Other")
 
 # The legend of `property_types`, spelt as in the spec.
 PROPERTY_TYPES = {

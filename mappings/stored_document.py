@@ -38,11 +38,12 @@ _STAMP = re.compile(rb',"clock":\d+,"sequence":(?P<sequence>\d+)(?=\}\Z|,"record
 
 
 class TombstoneReason(StrEnum):
-    """Why a document is a tombstone (search field `reason`)."""
+    """Why a document is a tombstone, or not as its source says (search field `reason`)."""
 
     DELETED = "deleted"  # the source said so
     VANISHED = "vanished"  # a full source lacks it
     MOVED = "moved"  # on move documents: another company has it now
+    UNREADABLE = "unreadable"  # the source has a newer state that cannot be read; a live record is off the market
 
 
 def encode_document(search_fields_json: bytes, clock: int, sequence: int, record: bytes | None) -> bytes:

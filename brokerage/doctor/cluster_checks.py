@@ -16,7 +16,7 @@ from elasticsearch import ApiError, AsyncElasticsearch, AuthorizationException
 from rich.filesize import decimal
 
 from cluster.connection import ConnectionSettings
-from cluster.control_index import Mark
+from cluster.control_index import Mark, StandingTroubles, troubles_sentence
 from cluster.index_state import (
     FLOOD_BLOCK_SETTING,
     SHARD_COLUMNS,
@@ -49,13 +49,14 @@ from service.health.checks import (
     StatusReader,
     get_within_timeout,
     missing_privilege,
+    read_standing,
     run_check,
     warning,
 )
 from service.keys.api_key import ApiKey, DamagedKey
 from service.keys.store import KeyStore
 
-CLOCKS, DISKS, REPLICAS = "clocks", "disks", "replicas"
+CLOCKS, DISKS, REPLICAS, TROUBLES = "clocks", "disks", "replicas", "troubles"
 _STATS = "/_nodes/stats/fs?timeout=1s&filter_path=nodes.*.name,nodes.*.timestamp,nodes.*.roles,nodes.*.fs.total"
 _WATERMARKS = "/_cluster/settings?include_defaults=true&flat_settings=true&filter_path=*.cluster*routing*disk*"
 # Key expiry and the default of `updated_since` use the service's clock, timestamps of changes the indexer's.
@@ -74,6 +75,15 @@ async def keys_finding(client: AsyncElasticsearch, connection: ConnectionSetting
         return key_finding(await KeyStore(client, connection.keys_index).list_all(), dt.datetime.now(dt.UTC))
 
     return await _read_and_check(KEYS_SUBJECT, "`read` on `api_keys`", check)
+
+
+async def troubles_finding(engine: StatusReader, connection: ConnectionSettings) -> Finding:
+    """Return whether records are not served as their source says. Requires `read` on the control index."""
+    standing = [found for found in (await read_standing(engine, connection)).values() if found.count]
+    if not standing:
+        return Finding(subject=TROUBLES, detail="every record is served as its source says")
+    total = StandingTroubles(sum(found.count for found in standing), min(found.since for found in standing))
+    return warning(TROUBLES, "some records differ", troubles_sentence(total), "See `brokerage index troubles`.")
 
 
 async def _read_and_check(subject: str, needed: str, check: Callable[[], Awaitable[Finding]]) -> Finding:

@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 import orjson
@@ -19,12 +20,14 @@ from rich.table import Table
 from rich.text import Text
 
 from brokerage.doctor.cluster_checks import (
+    TROUBLES,
     block_findings,
     identifier_finding,
     keys_finding,
     node_findings,
     shard_findings,
     time_findings,
+    troubles_finding,
 )
 from brokerage.doctor.connection_checks import (
     USER,
@@ -51,6 +54,7 @@ from service.health.checks import (
     Finding,
     FindingState,
     IndexInventory,
+    run_check,
     run_checks,
 )
 from service.health.monitor import unreachable_finding
@@ -146,6 +150,7 @@ async def _check_cluster(
         *await shard_findings(engine, loaded, gigabytes),
         *await time_findings(client, connection, indices.marks, live),
         await identifier_finding(client, connection),
+        await run_check(TROUBLES, partial(troubles_finding, engine, connection)),
     ], False
 
 

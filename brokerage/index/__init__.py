@@ -50,6 +50,10 @@ _COMMANDS = {
         "brokerage.index.maintain:status",
         "Show generations, counts, sizes, fragmentation, mappings, last runs and unfinished builds of each resource.",
     ),
+    "troubles": (
+        "brokerage.index.troubles:troubles",
+        "List the records that are not served as their source says, and what is served of them.",
+    ),
     "update": (
         "brokerage.index.load:update",
         "Apply the records and deletions of SOURCE to the live indices, in any order.",

@@ -176,5 +176,5 @@ def _print_problems(summary: indexer.RunSummary) -> None:
     for report in summary.resources:
         for line in problem_lines(report):
             print_error_line(line)
-    if sentence := kept_line(summary):
+    for sentence in filter(None, [kept_line(summary), *summary.problems]):
         print_error_line(sentence)

@@ -29,6 +29,7 @@ from brokerage.index.runner import (
 )
 from brokerage.tables import print_table
 from brokerage_feed.terminal import echo
+from cluster.control_index import troubles_sentence
 from cluster.index_state import IndexFragmentation, fragmentation_sentence
 from indexer import ResourceStatus
 from indexer.generations.checkpoint import BuildProgress
@@ -108,7 +109,7 @@ def _last_run(state: ResourceStatus) -> tuple[str, ...]:
 
 
 def status_notes(states: Iterable[ResourceStatus]) -> Iterator[str]:
-    """Yield a sentence for each problem: of shards, fragmentation, builds, dead letters and watermarks."""
+    """Yield a sentence for each problem: of shards, fragmentation, troubles, builds and watermarks."""
     for state in states:
         yield from state.shard_problems
         if state.is_mark_ahead:
@@ -124,6 +125,11 @@ def status_notes(states: Iterable[ResourceStatus]) -> Iterator[str]:
         if state.fragmentation is not None and state.fragmentation.is_fragmented:
             what = fragmentation_sentence(state.fragmentation)
             yield f"{state.resource}: {what} Run `brokerage index compact {state.resource}`."
+        if state.troubles.count:
+            yield (
+                f"{state.resource}: {troubles_sentence(state.troubles)} "
+                f"See `brokerage index troubles {state.resource}`."
+            )
         if state.build is not None:
             yield _unfinished(state.build)
         if state.last is not None and state.last.dead_letters:

@@ -121,10 +121,8 @@ def _move_from(previous: Known, company: str, state: tuple[int, int]) -> Pending
     `state` is the version and content that the record has there. A tombstone keeps its reason, since some consumers
     may not have received it.
     """
-    default = TombstoneReason.DELETED if previous.deleted else TombstoneReason.MOVED
-    return move_document(
-        previous.id, previous.company, company, TombstoneReason(previous.reason) if previous.reason else default, state
-    )
+    reason = TombstoneReason(previous.reason or TombstoneReason.DELETED) if previous.deleted else TombstoneReason.MOVED
+    return move_document(previous.id, previous.company, company, reason, state)
 
 
 def move_for_update(previous: IndexRow, document: PendingDocument, known: Mapping[str, IndexRow]) -> PendingDocument:

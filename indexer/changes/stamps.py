@@ -61,11 +61,13 @@ def change_kind_in_rebuild(document: PendingDocument, known: IndexRow | None) ->
     """Classify a document of a full source.
 
     Such a source is authoritative for its time: of two contents with the same `updated_at` its own is taken, and a
-    record that was missing only from an earlier source is restored.
+    record that was missing only from an earlier source, or was unreadable there, is restored.
     """
     if known is None or known.reason == TombstoneReason.VANISHED:
         return ChangeKind.CHANGED
     is_other_time = version_microseconds(known.version) != version_microseconds(document.version)
+    if known.reason == TombstoneReason.UNREADABLE and not is_other_time:
+        return ChangeKind.CHANGED
     if known.deleted or document.is_tombstone or is_other_time:
         return change_kind(document, known)
     return ChangeKind.UNCHANGED if document.content == known.content else ChangeKind.CHANGED

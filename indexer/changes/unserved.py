@@ -21,6 +21,7 @@ class UnservedReason(StrEnum):
     TIED = "dated like the live record, whose content differs: give the changed record a later updated_at"
     DELETED = "not newer than the deletion of the record"
     REMOVED = "older than the record that a rebuild removed because its source lacked it"
+    UNREADABLE = "older than a line of the record that could not be read, for which the record was withdrawn"
     MERGED = "one of several different lines with the same identifier and the same updated_at, of which one is served"
 
 
@@ -112,6 +113,8 @@ def _contradicts(document: PendingDocument, live: IndexRow) -> bool:
 
 
 def _reason(document: PendingDocument, live: IndexRow) -> UnservedReason:
+    if live.reason == TombstoneReason.UNREADABLE:
+        return UnservedReason.UNREADABLE
     if live.deleted:
         is_removal = live.reason == TombstoneReason.VANISHED
         return UnservedReason.REMOVED if is_removal else UnservedReason.DELETED

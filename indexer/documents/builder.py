@@ -51,12 +51,15 @@ _encode, _encode_lines = _encoder.encode, _encoder.encode_lines
 _PLACEHOLDER = msgspec.Raw(RECORD_DELIMITER)
 # The lowest ten bits of a version. With equal times a deletion outranks a record; a record outranks the tombstone that
 # it left when a full source lacked it, whatever the bits (`indexer.changes.stamps`).
-_TOMBSTONE_VERSION_BITS = {TombstoneReason.VANISHED: 1022, TombstoneReason.DELETED: 1023}
+_TOMBSTONE_VERSION_BITS = {
+    TombstoneReason.VANISHED: 1022,
+    TombstoneReason.DELETED: 1023,
+    TombstoneReason.UNREADABLE: 1023,
+}
 _RECORD_VERSION_BITS = 1022
 # Stored, but not part of the content: the time of the partner data, which changes independently, and the parent of a
 # company, which no record shows.
 _NOT_CONTENT = frozenset({"shared_partner_data_updated_at", "parent_company_id"})
-_NOT_DELETED = (False, None, None)  # `deleted`, `reason` and `moved_to` of a live record
 
 
 class PendingDocument(msgspec.Struct, gc=False):
@@ -149,10 +152,18 @@ class DocumentBuilder:
         self._volatile = resource.volatile
         self._open_values = member_getter(self._restricted.open_members)
 
-    def __call__(self, line: SourceLine, envelope: Any, company: str, exact: ExactValues) -> PendingDocument:
+    def __call__(
+        self,
+        line: SourceLine,
+        envelope: Any,
+        company: str,
+        exact: ExactValues,
+        reason: TombstoneReason | None = None,
+    ) -> PendingDocument:
         """Return the document of a checked envelope, and consume the envelope.
 
-        `exact` is what the numbers were that are rounded in the record. It counts for the version, not as content.
+        `exact` is what the numbers were that are rounded in the record. It counts for the version, not as content. With
+        a `reason` the record is not as its source says, and outranks all states of its moment.
         """
         updated = updated_at_microseconds(envelope)
         identifier = getattr(envelope.record, self._identifier)
@@ -162,14 +173,16 @@ class DocumentBuilder:
         kept = (exact,) if exact and self._keeps_exact else ()
         context = ([company, *self._extra(envelope)], (*self._not_content(envelope), *kept))
         opened, record, content, stored = self._encode_record(envelope.record, context)
-        version = updated * VERSIONS_PER_MICROSECOND + stored % _RECORD_VERSION_BITS
+        bits = stored % _RECORD_VERSION_BITS if reason is None else _TOMBSTONE_VERSION_BITS[reason]
+        version = updated * VERSIONS_PER_MICROSECOND + bits
         key, proof = feed_key(company, identifier), split_hash(record_hash(identifier, content))
         own = (*own, *self._restricted.values(identifier, company, opened))
         if self._keeps_exact:
             own = (*own, exact or None)
         if self._hides_address(record):
             own = (*own, *self._restricted.address_values(identifier, company, record))
-        fields = self._head(identifier, key, company, version, content, bucket(identifier), *_NOT_DELETED, *proof, *own)
+        state = (False, reason, None)  # `deleted`, `reason` and `moved_to`
+        fields = self._head(identifier, key, company, version, content, bucket(identifier), *state, *proof, *own)
         head = _encode(fields)[:-1]
         return PendingDocument(line, identifier, company, updated // 1000, version, content, head, record)
 

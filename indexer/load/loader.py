@@ -108,7 +108,7 @@ async def load(candidate: Candidate, loading: Loading) -> None:
     report.warnings += duplicates.warnings
     # Those of the records in unreadable lines that no valid line has.
     found = await look_up_rows(context, candidate.index, sorted(letters.records))
-    progress.kept = sorted(letters.records - found.keys())
+    progress.kept = sorted(letters.records.keys() - found.keys())
     progress.repeated, progress.copied = [], []
     progress.letters = letters.save()
     await candidate.save(BuildPhase.LOADED)

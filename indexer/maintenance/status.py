@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from cluster.control_index import read_mark
+from cluster.control_index import StandingTroubles, read_mark
 from cluster.index_state import (
     SHARD_COLUMNS,
     IndexFragmentation,
@@ -22,6 +22,7 @@ from indexer.generations.checkpoint import BuildCheckpoint, BuildProgress
 from indexer.generations.lifecycle import DELETED_QUERY, LIVE_QUERY, GenerationLifecycle, index_fragmentation
 from indexer.reso.replication_status import ReplicationStatus, read_replications
 from indexer.settings import IndexerContext
+from indexer.troubles import read_totals
 from mappings import RESOURCES, Resource
 
 
@@ -39,6 +40,7 @@ class ResourceStatus:
     shard_problems: list[str]  # a sentence for each
     size: int
     fragmentation: IndexFragmentation | None  # of the live index
+    troubles: StandingTroubles  # records that are not served as their source says
     is_current: bool  # the live index has the schema that this program declares
     mark: int | None
     is_mark_ahead: bool  # of this host's clock, by more than BROKERAGE_CLOCK_SECONDS
@@ -76,6 +78,7 @@ async def _status(
         shard_problems=problems,
         size=await lifecycle.size(live) if live else 0,
         fragmentation=await index_fragmentation(context, live) if live else None,
+        troubles=await read_totals(context, resource),
         is_current=live is not None and present.fingerprint(live) == lifecycle.fingerprint,
         mark=mark.clock if mark else None,
         is_mark_ahead=mark is not None and is_ahead(mark.clock, context.settings.clock_seconds),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO
+from typing import IO, NamedTuple, Self
 
 import msgspec
 import orjson
@@ -303,6 +303,18 @@ _MAX_CAUSES = 3  # in a report
 _ADVICE = "Set BROKERAGE_DEAD_LETTER_DIR to a folder with free space that this user may write to."
 
 
+class Fault(NamedTuple):
+    """Why a line cannot be read: its field, empty if it has none, the reason, and its file and line."""
+
+    field: str
+    reason: str
+    origin: str
+
+    @classmethod
+    def of(cls, item: RejectedLine) -> Self:
+        return cls(item.error.field, item.error.reason, f"{item.line.file}:{item.number}")
+
+
 class SavedLetters(msgspec.Struct):
     """What a checkpoint stores of the rejected lines."""
 
@@ -325,7 +337,7 @@ class DeadLetters:
         self._path = Path(folder) / f"{alias}-{timestamp}.ndjson"
         self._file: IO[bytes] | None = None
         self.line_numbers: set[int] = set()
-        self.records: set[str] = set()
+        self.records: dict[str, Fault] = {}
         self.unidentified: set[int] = set()
         self.stray = 0
         self._tally = FaultTally()
@@ -346,7 +358,7 @@ class DeadLetters:
             return
         self.line_numbers.add(item.position)
         self._tally.add_line(item)
-        self.records |= item.identifiers or frozenset()
+        self.records |= dict.fromkeys(item.identifiers or (), Fault.of(item))
         if item.identifiers is None:
             self.unidentified.add(item.position)
         entry = {
@@ -370,7 +382,8 @@ class DeadLetters:
     def resume(self, saved: SavedLetters) -> None:
         """Continue the file of an interrupted run; keep only the entries of the checkpointed line numbers."""
         self._path, self.line_numbers = Path(saved.path), set(saved.lines)
-        self.records, self.unidentified, self.stray = set(saved.records), set(saved.unidentified), saved.stray
+        self.unidentified, self.stray = set(saved.unidentified), saved.stray
+        self.records = dict.fromkeys(saved.records, Fault("", "could not be read", saved.path))
         if not self._path.is_file():
             return
         entries = self._path.read_bytes().splitlines(keepends=True)
@@ -386,6 +399,8 @@ class DeadLetters:
     def _count(self, entries: list[bytes]) -> None:
         for entry in map(orjson.loads, entries):
             self._tally.add(entry["file"], entry["line"], entry["field"], entry["reason"])
+            fault = Fault(entry["field"], entry["reason"], f"{entry['file']}:{entry['line']}")
+            self.records |= dict.fromkeys(entry["records"] or (), fault)
 
     def _open_file(self) -> IO[bytes]:
         if self._file is None:

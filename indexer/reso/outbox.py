@@ -224,7 +224,8 @@ class Outbox:
             mapped = self._mapper.map_record(resource.alias, key)
         except InvalidRecordError as error:
             if not self._is_reported(resource, entity, key):
-                yield RejectedLine(self._line(entity, self._mirror.record(entity, key)), error, resource)
+                record = self._mirror.record(entity, key) or {}
+                yield RejectedLine(self._line(entity, record), error, resource, self._unreadable(resource, key, record))
             return
         if mapped is not None:
             self._count_omitted(entity, key, mapped)
@@ -235,6 +236,18 @@ class Outbox:
             yield self._line(entity, self._envelope(version.updated_at, mapped.record) | own)
         elif sent := self._sent_log.last(resource.alias, key) or self._indexed_before(resource, entity, key):
             yield self._deletion(resource, key, sent)
+
+    def _unreadable(self, resource: Resource, key: str, source: dict[str, Any]) -> frozenset[str] | None:
+        """Return the identifier of a record that cannot be mapped, so that its next readable state is a later one."""
+        try:
+            identifier = self._mapper.identifier(resource.alias, key)
+        except InvalidRecordError:
+            return None
+        sent = self._sent_log.last(resource.alias, key)
+        if previous := sent.updated_at if sent else self._sent_log.indexed_version(resource.alias, identifier):
+            version = SentVersion(identifier, self._after(previous, modified_microseconds(source)), b"")
+            self._sent_log.store(resource.alias, key, version)
+        return frozenset({identifier})
 
     def _is_reported(self, resource: Resource, entity: str, key: str) -> bool:
         """Whether an earlier resource of the same entity already rejected this record: it is reported once."""

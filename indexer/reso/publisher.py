@@ -17,6 +17,7 @@ from indexer.reso.replication_status import ReplicationStatus, record_replicatio
 from indexer.reso.source_map import ReplicationPlan
 from indexer.scan import scan_rows
 from indexer.settings import IndexerContext
+from indexer.troubles import report_standing, withdraw_due
 from indexer.update import update
 from mappings import COMPANY, RESOURCES, Resource
 
@@ -110,7 +111,11 @@ class MirrorPublisher:
                 self._mark_published(change)
                 return summary
         if not (self._mirror.count("due") or self.outbox.has_unqueued_changes):
-            return RunSummary()
+            summary = RunSummary()
+            with translate_client_errors():
+                await withdraw_due(self._context)
+                await report_standing(self._context, summary)
+            return summary
         summary = await update(self._context, self.outbox, on_progress=self._on_progress)
         self._mark_published(change)
         return summary

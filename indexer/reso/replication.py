@@ -172,7 +172,7 @@ class Replicator:
             [gap.text for gap in gaps],
         )
         summary.missing = [gap.text for gap in gaps]
-        summary.problems, summary.keys_checked = problems, self.comparisons.keys_checked
+        summary.problems, summary.keys_checked = [*problems, *summary.problems], self.comparisons.keys_checked
         return RoundResult(summary, self._report())
 
     async def _entities_with_events(self) -> frozenset[str]:

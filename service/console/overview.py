@@ -12,6 +12,7 @@ import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from cluster.control_index import troubles_sentence
 from cluster.index_state import fragmentation_sentence
 from mappings import LISTING, SOLD_LISTING
 from service.console.consumers import FeedConsumer, KeyUse
@@ -93,6 +94,9 @@ def resource_notices(resources: Iterable[ResourceSummary], now: float) -> Iterat
             text = f"{name}: the build of {build.candidate} was refused. {build.refusal}"
             remedy = f"Fix the source, then run `brokerage index reindex SOURCE {name}`."
             yield Notice(NoticeLevel.WARNING, text, remedy)
+        if summary.troubles.count:
+            text = f"{name}: {troubles_sentence(summary.troubles)}"
+            yield Notice(NoticeLevel.WARNING, text, f"List them: `brokerage index troubles {name}`.")
         if summary.fragmentation is not None and summary.fragmentation.is_fragmented:
             text = f"{name}: {fragmentation_sentence(summary.fragmentation)}"
             yield Notice(NoticeLevel.WARNING, text, f"Merge them: `brokerage index compact {name}`.")

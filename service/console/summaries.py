@@ -11,6 +11,7 @@ from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout, w
 from yarl import URL
 
 from cluster.connection import ConnectionSettings
+from cluster.control_index import StandingTroubles
 from cluster.index_state import FRAGMENTATION_FILTER, FRAGMENTATION_METRICS, IndexFragmentation, read_fragmentation
 from mappings import RESOURCES
 from mappings.resource import Resource
@@ -29,7 +30,7 @@ from service.console.history import (
     merge_steps,
 )
 from service.errors import ApiError
-from service.health.checks import StatusReader, get_within_timeout, read_inventory
+from service.health.checks import StatusReader, get_within_timeout, read_inventory, read_standing
 from service.search.cached_value import CacheAges, CachedValue, refresh_all
 from service.search.engine import SearchEngine
 from service.search.query import term
@@ -204,6 +205,7 @@ class ResourceSummary(msgspec.Struct):
     last: LastRun | None = None
     build: UnfinishedBuild | None = None
     fragmentation: IndexFragmentation | None = None
+    troubles: StandingTroubles = StandingTroubles()
 
 
 class ResourceSummaries:
@@ -215,13 +217,14 @@ class ResourceSummaries:
         self._fragmentation = CachedValue(
             partial(read_live_fragmentation, services.engine, services.connection), _FRAGMENTATION_AGES
         )
+        self._standing = CachedValue(partial(read_standing, services.engine, services.connection), _AGES)
         self._counts = {resource: CachedValue(partial(self._count, resource), _AGES) for resource in RESOURCES}
         self._runs = {resource: CachedValue(partial(self._read_runs, resource), _AGES) for resource in RESOURCES}
 
     async def read(self) -> list[ResourceSummary]:
         """Return all summaries, as last read if Elasticsearch does not respond within a second."""
         marks, counts, runs = self._services.marks.values(), self._counts.values(), self._runs.values()
-        await refresh_all([*marks, self._indices, self._fragmentation, *counts, *runs])
+        await refresh_all([*marks, self._indices, self._fragmentation, self._standing, *counts, *runs])
         return [self._summary(resource) for resource in RESOURCES]
 
     async def _count(self, resource: Resource) -> int | None:
@@ -256,6 +259,7 @@ class ResourceSummaries:
             # The document of a build is deleted only after the alias swap.
             build=None if runs.build is None or runs.build.candidate in live else runs.build,
             fragmentation=next(filter(None, map((self._fragmentation.current or {}).get, live)), None),
+            troubles=(self._standing.current or {}).get(alias, StandingTroubles()),
         )
 
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import msgspec
 
 from cluster.connection import ConnectionSettings, unsupported_versions
-from cluster.control_index import Mark, index_identity, is_another, mark_id
+from cluster.control_index import Mark, StandingTroubles, index_identity, is_another, mark_id, troubles_id
 from mappings import RESOURCES
 from mappings.indices import index_mapping, index_settings, mapped_names, schema_fingerprint
 from mappings.resource import Resource
@@ -343,6 +343,18 @@ async def read_marks(engine: StatusReader, connection: ConnectionSettings) -> di
     responses = await asyncio.gather(*(get_within_timeout(engine, path) for path in paths))
     read = {alias: _mark(body) for alias, (status, body) in zip(aliases, responses, strict=True) if status == 200}
     return {alias: mark for alias, mark in read.items() if mark is not None}
+
+
+async def read_standing(engine: StatusReader, connection: ConnectionSettings) -> dict[str, StandingTroubles]:
+    """Return how many records are not as their source says, by alias, where there were any; raise ApiError."""
+    aliases = [*map(connection.alias, RESOURCES)]
+    paths = (f"/{connection.control_index}/_doc/{troubles_id(alias)}" for alias in aliases)
+    responses = await asyncio.gather(*(get_within_timeout(engine, path) for path in paths))
+    return {
+        alias: msgspec.convert(body["_source"], StandingTroubles)
+        for alias, (status, body) in zip(aliases, responses, strict=True)
+        if status == 200
+    }
 
 
 def _mark(document: Mapping[str, Any]) -> Mark | None:

@@ -1,6 +1,7 @@
 """Metrics for Prometheus, and their last hour for the console."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 
 from aiohttp import web
 from prometheus_client import REGISTRY, CollectorRegistry, disable_created_metrics, generate_latest
@@ -12,14 +13,17 @@ from prometheus_client.core import (
     SummaryMetricFamily,
 )
 
-from cluster.control_index import Mark
+from cluster.connection import ConnectionSettings
+from cluster.control_index import Mark, StandingTroubles
 from cluster.http.nodes import NodeHealth
+from mappings import RESOURCES
 from mappings.resource import Resource
+from service.health.checks import read_standing
 from service.http.problems import problem_middleware
 from service.http.requests import RequestAdapter
 from service.http.send_monitor import SendMonitor
 from service.limits.admission import ConcurrencyLimit
-from service.search.cached_value import CachedValue, refresh_all
+from service.search.cached_value import CacheAges, CachedValue, refresh_all
 from service.services import Services
 from service.telemetry.observation import Attempts, LoopLag, TimingTotals, TrafficTotals
 
@@ -162,6 +166,32 @@ class ProgressCollector:
         yield from (lag, clock, sequence)
 
 
+class TroublesCollector:
+    """Records that are not served as their source says, as last read."""
+
+    def __init__(self, standing: CachedValue[dict[str, StandingTroubles]], connection: ConnectionSettings) -> None:
+        self._standing = standing
+        self._connection = connection
+
+    def collect(self) -> Iterator[Metric]:
+        count = GaugeMetricFamily(
+            "brokerage_index_troubles", "Records that are not served as their source says.", labels=["resource"]
+        )
+        since = GaugeMetricFamily(
+            "brokerage_index_trouble_oldest_timestamp_seconds",
+            "When the oldest of them could not be read for the first time, in seconds since 1970.",
+            labels=["resource"],
+        )
+        standing = self._standing.current
+        for resource in () if standing is None else RESOURCES:
+            found = (standing or {}).get(self._connection.alias(resource), StandingTroubles())
+            count.add_metric([resource.alias], found.count)
+            if found.count:
+                since.add_metric([resource.alias], found.since / 1000)
+        yield from (count, since)
+
+
+_TROUBLES_AGES = CacheAges(fresh_seconds=10.0, stale_seconds=30.0)
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -170,9 +200,11 @@ def create_metrics_app(services: Services) -> web.Application:
     # All counters are created at the start of the process, which `process_start_time_seconds` reports.
     disable_created_metrics()  # type: ignore[no-untyped-call]
     registry = _registry(services)
+    standing = CachedValue(partial(read_standing, services.engine, services.connection), _TROUBLES_AGES)
+    registry.register(TroublesCollector(standing, services.connection))
 
     async def metrics(_: web.Request) -> web.Response:
-        await refresh_all(services.marks.values())
+        await refresh_all([*services.marks.values(), standing])
         body = generate_latest(REGISTRY) + generate_latest(registry)
         return web.Response(body=body, headers={"Content-Type": _CONTENT_TYPE})
 

@@ -1,0 +1,82 @@
+"""`brokerage index troubles`: the records that are not served as their source says."""
+
+import datetime as dt
+
+import msgspec
+import orjson
+import rich_click as click
+from rich.table import Table
+
+import indexer
+from brokerage.help import epilog
+from brokerage.index.runner import JSON_OPTION, RESOURCE_CHOICE, RESOURCES_BY_NAME, run_on_cluster
+from brokerage.tables import print_table
+from brokerage_feed.terminal import ExitCode, echo, fail
+from indexer.troubles import ListedTrouble
+from mappings import RESOURCES
+
+_COLUMNS = ("Resource", "Company", "Record", "Since, UTC", "Served", "Field", "Reason", "Read from")
+
+
+@click.command(
+    epilog=epilog(
+        "brokerage index troubles",
+        "brokerage index troubles listings --company acme --json",
+        "brokerage index troubles listings --dismiss L-1",
+        exits="0 the list is empty, or all of it is dismissed, 1 it is not, 2 usage error, 3 Elasticsearch unavailable",
+    )
+)
+@click.argument("resources", nargs=-1, type=RESOURCE_CHOICE, metavar="[RESOURCE]...")
+@click.option("--company", metavar="C", help="Only records of this company, by key.")
+@click.option(
+    "--dismiss",
+    multiple=True,
+    metavar="ID",
+    help="Accept what is served of a record of RESOURCE until its line is wrong in another way; repeatable.",
+)
+@JSON_OPTION
+def troubles(*, resources: tuple[str, ...], company: str | None, dismiss: tuple[str, ...], as_json: bool) -> None:
+    """List the records whose newest line could not be read, so that they are not served as their source says.
+
+    A record leaves the list when a later line of it is served, or when a full source has it in a readable form or lacks
+    it. BROKERAGE_TROUBLE_POLICY and BROKERAGE_TROUBLE_HOURS say what is served of it until then.
+    """
+    if dismiss:
+        _dismiss(resources, dismiss)
+        return
+    chosen = [RESOURCES_BY_NAME[name] for name in resources] or RESOURCES
+    listed = run_on_cluster(lambda context: indexer.troubles(context, chosen, company))
+    if as_json:
+        echo(orjson.dumps([msgspec.to_builtins(entry.trouble) | {"served": entry.served} for entry in listed]))
+    elif listed:
+        print_table(_table(listed))
+    else:
+        echo("Every record is served as its source says.")
+    raise SystemExit(int(any(entry.trouble.dismissed is None for entry in listed)))
+
+
+def _dismiss(resources: tuple[str, ...], identifiers: tuple[str, ...]) -> None:
+    if len(resources) != 1:
+        raise click.UsageError("Name the one resource that the identifiers of --dismiss are of.")
+    resource = RESOURCES_BY_NAME[resources[0]]
+
+    async def work(context: indexer.IndexerContext) -> list[str]:
+        return await indexer.dismiss(context, resource, identifiers)
+
+    if missing := run_on_cluster(work):
+        fail(f"Not on the list of {resource.alias}: {', '.join(missing)}.", ExitCode.FAILED)
+    echo(f"Dismissed: {', '.join(identifiers)}.")
+
+
+def _table(listed: list[ListedTrouble]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in _COLUMNS:
+        table.add_column(column, no_wrap=column != "Reason")
+    for entry in listed:
+        trouble = entry.trouble
+        since = dt.datetime.fromtimestamp(trouble.since / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M")
+        note = f"{entry.served}, dismissed" if trouble.dismissed is not None else entry.served
+        table.add_row(
+            trouble.resource, trouble.company, trouble.id, since, note, trouble.field, trouble.reason, trouble.origin
+        )
+    return table

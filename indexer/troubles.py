@@ -1,0 +1,401 @@
+"""The standing list: records that are not served as their source says, because its newest line cannot be read.
+
+A line that cannot be read leaves its record as it was. The record stands on the list from then on, across runs and
+commands, until a later line of it is served, a full source lacks it or has it in a readable form, or it is dismissed
+by name. A listing that is still on the market after BROKERAGE_TROUBLE_HOURS is withdrawn as BROKERAGE_TROUBLE_POLICY
+says: the change is an update like any other, so feeds, digests, files and licences agree with it.
+
+The list of a resource is a few documents of the control index; healthy records cost nothing. Another one has the number
+of its records and the time of the oldest, for the service.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+from elasticsearch import ConflictError
+from msgspec import structs
+
+from cluster.control_index import StandingTroubles, troubles_id, troubles_sentence
+from indexer.bulk import BulkWrite
+from indexer.changes.rewrites import version_over, write_all
+from indexer.changes.write_session import open_write_session
+from indexer.clock import epoch_time, now_milliseconds, version_microseconds
+from indexer.control import read_documents, unchanged
+from indexer.documents.builder import DocumentBuilder, PendingDocument, tombstone_document
+from indexer.errors import translate_client_errors
+from indexer.generations.candidate import Candidate
+from indexer.generations.lifecycle import GenerationLifecycle
+from indexer.lock import ignore_wait
+from indexer.reporting.report import Fault, RunSummary
+from indexer.scan import IndexRow, StoredDocument, fetch_documents, look_up_rows
+from indexer.settings import IndexerContext
+from indexer.source.lines import RejectedLine, SourceLine
+from mappings import COMPANY, LISTING, RESOURCES, Resource
+from mappings.listing import FOR_SALE_STATUSES
+from mappings.record_schema import record_type
+from mappings.search_fields import Conversion, FieldOrigin
+from mappings.stored_document import TombstoneReason, bucket, exact_values, split_record
+
+# The documents of a resource's list: a source may have a hundred unreadable lines in ten thousand.
+_PARTS = 16
+_HOUR_MILLISECONDS = 3_600_000
+_UNKNOWN = -1
+
+
+class Served(StrEnum):
+    """What is served of a record that stands on the list."""
+
+    BEFORE = "as before"
+    OFF_MARKET = "off the market"
+    WITHHELD = "withheld"
+    NOTHING = "nothing"  # it was never loaded, or was deleted
+
+
+class Trouble(msgspec.Struct, kw_only=True):
+    """A record that is not served as its source says. Times are in milliseconds since 1970.
+
+    `field` and `reason` are those of the newest line that could not be read, `origin` its file and line. `version` is
+    that of the state that the index had of the record, -1 if it had none: a later one ends the trouble. `company` is
+    empty if it is not known.
+    """
+
+    resource: str
+    id: str
+    company: str
+    since: int
+    seen: int
+    field: str
+    reason: str
+    origin: str
+    version: int
+    dismissed: int | None = None
+
+
+class TroubleList:
+    """The troubles of one resource, in documents of the control index, and their totals for the service."""
+
+    def __init__(self, context: IndexerContext, resource: Resource) -> None:
+        self._context = context
+        self._index, self._totals_id = context.connection.control_index, troubles_id(context.connection.alias(resource))
+        self._ids = [f"{self._totals_id}-{number}" for number in range(_PARTS)]
+
+    async def read(self) -> list[Trouble]:
+        """Return the troubles, the oldest first."""
+        parts = await read_documents(self._context, self._ids)
+        found = [trouble for part in parts for trouble in _decoded(part)]
+        return sorted(found, key=lambda trouble: (trouble.since, trouble.id))
+
+    async def save(self, raised: Iterable[Trouble], ended: Iterable[str]) -> None:
+        """Write some troubles, remove those of some records, and write the totals."""
+        changes: dict[str, Trouble | None] = {**dict.fromkeys(ended), **{trouble.id: trouble for trouble in raised}}
+        parts: dict[int, dict[str, Trouble | None]] = {}
+        for identifier, change in changes.items():
+            parts.setdefault(bucket(identifier) % _PARTS, {})[identifier] = change
+        for number, changed in parts.items():
+            await self._change(self._ids[number], changed)
+        if changes:
+            await self.write_totals()
+
+    async def _change(self, document_id: str, changes: Mapping[str, Trouble | None]) -> None:
+        """Change one document; repeated if another run has changed it meanwhile."""
+        while True:
+            (part,) = await read_documents(self._context, [document_id])
+            known: dict[str, Trouble | None] = {trouble.id: trouble for trouble in _decoded(part)}
+            left = [trouble for trouble in {**known, **changes}.values() if trouble is not None]
+            document = {"troubles": msgspec.to_builtins(left)}
+            condition = {"op_type": "create"} if part is None else unchanged(part)
+            try:
+                await self._context.cluster.index(index=self._index, id=document_id, document=document, **condition)
+            except ConflictError:
+                continue
+            return
+
+    async def write_totals(self) -> StandingTroubles:
+        """Store how many records stand on the list and are not dismissed, if that has changed, and return it."""
+        since = [trouble.since for trouble in await self.read() if trouble.dismissed is None]
+        totals = StandingTroubles(len(since), min(since, default=0))
+        (stored,) = await read_documents(self._context, [self._totals_id])
+        if totals != _totals(stored):
+            document = msgspec.to_builtins(totals)
+            await self._context.cluster.index(index=self._index, id=self._totals_id, document=document)
+        return totals
+
+
+def _decoded(part: Mapping[str, Any] | None) -> list[Trouble]:
+    return [] if part is None else msgspec.convert(part["_source"]["troubles"], list[Trouble])
+
+
+def _totals(stored: Mapping[str, Any] | None) -> StandingTroubles:
+    return StandingTroubles() if stored is None else msgspec.convert(stored["_source"], StandingTroubles)
+
+
+@dataclass
+class TroubleLog:
+    """What a run finds out about one resource: records whose newest line it cannot read, and records that it serves.
+
+    `standing` has the troubles of earlier runs, by identifier.
+    """
+
+    context: IndexerContext
+    resource: Resource
+    standing: dict[str, Trouble] | None = None  # None: not read yet
+    _raised: dict[str, tuple[int, Fault]] = field(default_factory=dict)  # by identifier, with the position of the line
+    _served: set[str] = field(default_factory=set)  # identifiers of `standing`
+
+    async def open(self) -> None:
+        """Read the troubles of earlier runs."""
+        if self.standing is None:
+            self.standing = await self._read()
+
+    async def _read(self) -> dict[str, Trouble]:
+        return {trouble.id: trouble for trouble in await TroubleList(self.context, self.resource).read()}
+
+    def add_rejected(self, item: RejectedLine) -> None:
+        """Note the records of a line that cannot be read."""
+        for identifier in item.identifiers or ():
+            self._raised[identifier] = (item.position, Fault.of(item))
+
+    def add_served(self, document: PendingDocument, known: IndexRow | None) -> None:
+        """Note a state that is live now; `known` is what it replaced. One that was live before ends no trouble."""
+        is_news = known is None or document.version > known.version or not document.line.is_dated
+        if not is_news:
+            return
+        if document.id in self._raised and document.line.position > self._raised[document.id][0]:
+            del self._raised[document.id]
+        if self.standing and document.id in self.standing:
+            self._served.add(document.id)
+
+    async def save(self) -> None:
+        """Store the troubles that were raised, and delete those that ended; the live index must be refreshed.
+
+        Another run may have raised or ended some meanwhile, so what is live decides.
+        """
+        if not (self._raised or self.standing):
+            return
+        standing, live = await self._read(), await GenerationLifecycle(self.context, self.resource).live()
+        rows = await look_up_rows(self.context, live, sorted({*self._raised, *standing})) if live else {}
+        faults = {identifier: fault for identifier, (_, fault) in self._raised.items()}
+        raised = _troubles(self.resource, faults, rows, standing)
+        ended = {
+            trouble.id
+            for trouble in standing.values()
+            if trouble.id not in faults and (trouble.id in self._served or _is_over(trouble, rows))
+        }
+        await TroubleList(self.context, self.resource).save(raised, ended)
+        self.standing = {name: trouble for name, trouble in standing.items() if name not in ended}
+        self.standing |= {trouble.id: trouble for trouble in raised}
+        self._raised, self._served = {}, set()
+
+
+def _troubles(
+    resource: Resource, faults: Mapping[str, Fault], rows: Mapping[str, IndexRow], known: Mapping[str, Trouble]
+) -> list[Trouble]:
+    """Return the troubles of records with their faults; `rows` are live, and `known` stand already.
+
+    One that stands keeps its age, and with the same fault its dismissal.
+    """
+    now, found = now_milliseconds(), list[Trouble]()
+    for identifier, fault in faults.items():
+        row, earlier = rows.get(identifier), known.get(identifier)
+        trouble = Trouble(
+            resource=resource.alias,
+            id=identifier,
+            company="" if row is None else row.company,
+            since=now,
+            seen=now,
+            field=fault.field,
+            reason=fault.reason,
+            origin=fault.origin,
+            version=_UNKNOWN if row is None else row.version,
+        )
+        if earlier is not None:
+            is_same = (earlier.field, earlier.reason) == (fault.field, fault.reason)
+            if is_same or earlier.dismissed is None:
+                trouble = structs.replace(trouble, since=earlier.since, dismissed=earlier.dismissed)
+        found.append(trouble)
+    return found
+
+
+def _is_over(trouble: Trouble, rows: Mapping[str, IndexRow]) -> bool:
+    row = rows.get(trouble.id)
+    return row is not None and row.version > trouble.version and row.reason != TombstoneReason.UNREADABLE
+
+
+async def raise_kept(candidate: Candidate) -> None:
+    """Add the records whose lines a rebuild could not read, before it swaps."""
+    context, resource, kept = candidate.context, candidate.job.resource, candidate.progress.kept
+    if kept:
+        standing, faults = TroubleList(context, resource), candidate.job.dead_letters.records
+        known = {trouble.id: trouble for trouble in await standing.read()}
+        rows = await look_up_rows(context, candidate.index, kept)
+        await standing.save(_troubles(resource, {name: faults[name] for name in kept}, rows, known), ())
+
+
+async def end_replaced(candidate: Candidate) -> None:
+    """Remove what a rebuild has settled, after the swap: all records of its companies but those it could not read."""
+    standing = TroubleList(candidate.context, candidate.job.resource)
+    unreadable, covered = frozenset(candidate.progress.kept), candidate.job.companies.coverage
+    ended = [
+        trouble.id
+        for trouble in await standing.read()
+        if trouble.id not in unreadable and (not trouble.company or covered.includes(trouble.company))
+    ]
+    await standing.save((), ended)
+
+
+async def report_standing(context: IndexerContext, summary: RunSummary) -> None:
+    """Add what stands on the list, and is not dismissed, to the problems of a run."""
+    totals = [await TroubleList(context, resource).write_totals() for resource in RESOURCES]
+    if count := sum(found.count for found in totals):
+        text = troubles_sentence(StandingTroubles(count, min(found.since for found in totals if found.count)))
+        summary.problems.append(f"{text} See `brokerage index troubles`.")
+
+
+async def read_totals(context: IndexerContext, resource: Resource) -> StandingTroubles:
+    """Return how many records of a resource stand on the list and are not dismissed."""
+    (stored,) = await read_documents(context, [troubles_id(context.connection.alias(resource))])
+    return _totals(stored)
+
+
+@dataclass(frozen=True)
+class ListedTrouble:
+    """A trouble, and what is served of its record now."""
+
+    trouble: Trouble
+    served: Served
+
+
+async def troubles(
+    context: IndexerContext, resources: Iterable[Resource] = RESOURCES, company: str | None = None
+) -> list[ListedTrouble]:
+    """Return the list, the oldest first; raise ElasticsearchError."""
+    with translate_client_errors():
+        listed: list[ListedTrouble] = []
+        for resource in resources:
+            found = [
+                trouble for trouble in await TroubleList(context, resource).read() if company in {None, trouble.company}
+            ]
+            live = await GenerationLifecycle(context, resource).live() if found else None
+            rows = await look_up_rows(context, live, [trouble.id for trouble in found]) if live else {}
+            listed += [ListedTrouble(trouble, _served(rows.get(trouble.id))) for trouble in found]
+        return sorted(listed, key=lambda entry: entry.trouble.since)
+
+
+def _served(row: IndexRow | None) -> Served:
+    if row is None or (row.deleted and row.reason != TombstoneReason.UNREADABLE):
+        return Served.NOTHING
+    if row.deleted:
+        return Served.WITHHELD
+    return Served.OFF_MARKET if row.reason == TombstoneReason.UNREADABLE else Served.BEFORE
+
+
+async def dismiss(context: IndexerContext, resource: Resource, identifiers: Collection[str]) -> list[str]:
+    """Accept what is served of some records; return those of them that are not on the list.
+
+    A dismissed record stays as it is served, and counts again if its next line is wrong in another way.
+    """
+    with translate_client_errors():
+        standing, now = TroubleList(context, resource), now_milliseconds()
+        found = {trouble.id: trouble for trouble in await standing.read() if trouble.id in identifiers}
+        await standing.save([structs.replace(trouble, dismissed=now) for trouble in found.values()], ())
+        return sorted({*identifiers} - found.keys())
+
+
+async def withdraw_due(context: IndexerContext, on_wait: Callable[[str], None] = ignore_wait) -> None:
+    """Withdraw the records that have been on the list for BROKERAGE_TROUBLE_HOURS. Call it without a write lock."""
+    settings = context.settings
+    if settings.trouble_policy == "keep":
+        return
+    until = now_milliseconds() - int(settings.trouble_hours * _HOUR_MILLISECONDS)
+    for resource in RESOURCES:
+        standing = await TroubleList(context, resource).read()
+        due = [trouble for trouble in standing if trouble.dismissed is None and trouble.since <= until]
+        if resource is COMPANY or not due:
+            continue
+        live = await GenerationLifecycle(context, resource).live()
+        # Most of them were withdrawn before, or are not on the market: no lock is needed to see that.
+        if live and await _withdrawals(context, resource, live, due):
+            async with open_write_session(context, resource, on_wait) as session:
+                await session.lifecycle.refresh(session.live)
+                withdrawn = await _withdrawals(context, resource, session.live, due)
+                sender = session.sender()
+                writes = [
+                    BulkWrite(document.id, version, document.stamped_source(*session.stamps.next_stamp()), document)
+                    for document, version in withdrawn
+                ]
+                await write_all(sender, writes)
+                await session.publish()
+
+
+async def _withdrawals(
+    context: IndexerContext, resource: Resource, live: str, due: Collection[Trouble]
+) -> list[tuple[PendingDocument, int]]:
+    """Return what replaces those of the records that are still served as before, each with its stored version."""
+    rows = await look_up_rows(context, live, [trouble.id for trouble in due])
+    # A later state than the one that the trouble was about ends it, whether it is deleted from the list yet or not.
+    standing = [
+        trouble.id for trouble in due if _served(rows.get(trouble.id)) is Served.BEFORE and not _is_over(trouble, rows)
+    ]
+    is_withheld = context.settings.trouble_policy == "withhold"
+    documents = [
+        (withdrawn_document(resource, document, rows[document.id], is_withheld=is_withheld), rows[document.id])
+        for document in await fetch_documents(context, live, standing)
+    ]
+    return [
+        (document, version_over(document.version, row.stored_version))
+        for document, row in documents
+        if document is not None
+    ]
+
+
+_LINE = SourceLine("", 0, b"")
+
+
+def withdrawn_document(
+    resource: Resource, stored: StoredDocument, row: IndexRow, *, is_withheld: bool
+) -> PendingDocument | None:
+    """Return what is served instead of a record whose newest state is not known, None if it stays as it is."""
+    if is_withheld:
+        moment = version_microseconds(max(row.version, 0))
+        return tombstone_document(row.id, row.company, moment, TombstoneReason.UNREADABLE)
+    head, body = split_record(stored.source)
+    if resource is not LISTING or body is None:
+        return None
+    record = _decoder(resource)(body)
+    if record.Status not in FOR_SALE_STATUSES:
+        return None
+    record.Status, record.OnMarket = "Other", False
+    exact = msgspec.json.decode(exact_values(head) or b"{}")
+    envelope = SimpleNamespace(
+        record=record,
+        deleted=False,
+        updated_at=epoch_time(version_microseconds(max(row.version, 0))),
+        **_envelope_members(resource, msgspec.json.decode(head + b"}")),
+    )
+    return _builder(resource)(_LINE, envelope, row.company, exact, TombstoneReason.UNREADABLE)
+
+
+def _envelope_members(resource: Resource, head: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members of the envelope that a stored document came in, from its search fields."""
+    members: dict[str, Any] = dict.fromkeys(resource.envelope_members)
+    for declared in resource.search_fields:
+        value = head.get(declared.name)
+        if declared.origin is FieldOrigin.ENVELOPE and value is not None:
+            is_time = declared.conversion is Conversion.TIMESTAMP
+            members[declared.sources[0]] = epoch_time(value * 1000) if is_time else value
+    return members
+
+
+@cache
+def _builder(resource: Resource) -> DocumentBuilder:
+    return DocumentBuilder(resource)
+
+
+@cache
+def _decoder(resource: Resource) -> Callable[[bytes], Any]:
+    return msgspec.json.Decoder(record_type(resource)).decode
