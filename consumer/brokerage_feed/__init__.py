@@ -2,6 +2,7 @@
 
 from brokerage_feed.errors import FeedError, FeedRequestRejected, FeedUnavailable, TokenExpired
 from brokerage_feed.feed import Feed
+from brokerage_feed.limits import FeedLimits
 from brokerage_feed.messages import Change, ChangeBatch, DigestResponse, SnapshotHeader, SnapshotRecord
 from brokerage_feed.sync_feed import SyncFeed
 
@@ -11,6 +12,7 @@ __all__ = [
     "DigestResponse",
     "Feed",
     "FeedError",
+    "FeedLimits",
     "FeedRequestRejected",
     "FeedUnavailable",
     "SnapshotHeader",

@@ -8,6 +8,7 @@ from functools import partial
 
 from brokerage_feed.errors import ResourceNotLoaded, TokenExpired
 from brokerage_feed.feed import Feed
+from brokerage_feed.http_client import MAX_LINE_BYTES
 from brokerage_feed.messages import ChangeBatch, SnapshotRecord
 from brokerage_feed.published_files import FileUpdater
 from brokerage_feed.pull_progress import PullStage, PullStatus
@@ -15,7 +16,8 @@ from brokerage_feed.sqlite_copy import SqliteCopy
 
 TouchedRecords = set[tuple[str, str]]
 
-BATCH_RECORDS = 1000
+# A batch is in memory.
+BATCH_RECORDS, _BATCH_BYTES = 1000, MAX_LINE_BYTES
 # Prevents an endless loop if tokens expire before their snapshots are complete.
 _MAX_ROUNDS = 3
 # Between two requests for a resource of which the service has no data.
@@ -179,11 +181,12 @@ class CopyUpdater:
 
 
 async def _batches(records: AsyncIterator[SnapshotRecord]) -> AsyncIterator[list[SnapshotRecord]]:
-    batch: list[SnapshotRecord] = []
+    batch, size = list[SnapshotRecord](), 0
     async for record in records:
         batch.append(record)
-        if len(batch) == BATCH_RECORDS:
+        size += record.size
+        if len(batch) == BATCH_RECORDS or size >= _BATCH_BYTES:
             yield batch
-            batch = []
+            batch, size = [], 0
     if batch:
         yield batch

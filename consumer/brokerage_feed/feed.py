@@ -26,6 +26,7 @@ from brokerage_feed.http_client import (
     iterate_lines,
     read_body,
 )
+from brokerage_feed.limits import FeedLimits
 from brokerage_feed.messages import (
     Change,
     ChangeBatch,
@@ -66,7 +67,7 @@ class Feed:
     that `follow` has yielded, empty before the first page is read.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - options, all but three by name
         self,
         url: str,
         key: str,
@@ -74,12 +75,14 @@ class Feed:
         *,
         attempts: int = 8,
         allow_http: bool = False,
+        limits: FeedLimits | None = None,
     ) -> None:
         """Use the service at `url`; give up after `attempts` failures in a row without progress.
 
         Raise InvalidServiceUrl, or KeyExposed for plain HTTP to another host unless `allow_http`: it is trusted.
         """
-        self._client = FeedHttpClient(url, key, allow_http=allow_http)
+        self.limits = limits or FeedLimits()
+        self._client = FeedHttpClient(url, key, allow_http=allow_http, limits=self.limits)
         self._scope, self._attempts = dict(scope or {}), attempts
         self.token = ""
         self.on_wait: OnWait = lambda seconds, reason: None  # noqa: ARG005 - default
@@ -141,6 +144,8 @@ class Feed:
                     if (item.count, item.digest) != (digest.count, digest.digest):
                         raise _DigestMismatch(f"{path} does not match the digest in its last line")
                     return
+                if digest.count == header.count:
+                    raise NoProgress(f"{path} has more than the {header.count:,} records of its first line.")
                 digest.add(item.id, item.content)
                 yield item
         raise TruncatedResponse(f"{path} ended without its last line")
@@ -201,17 +206,21 @@ class Feed:
         """Return the published files of one company's resource; raise FeedRequestRejected with 404 if there are none.
 
         With a token in `since`, they have the files of changes that lead from it to their token. With filters in the
-        scope the request is rejected, too.
+        scope the request is rejected, too. Raise ResponseTooLarge if they are larger than the limits.
         """
-        return await self._get(f"exports/{resource}", self._scope | {"since": since}, _PUBLISHED)
+        published = await self._get(f"exports/{resource}", self._scope | {"since": since}, _PUBLISHED)
+        self.limits.require_total(f"exports/{resource}", published)
+        return published
 
     async def download(self, resource: str, file: ListedFile, path: Path) -> None:
         """Download a published file to `path`, where its first bytes may be from before, and verify its SHA-256.
 
-        Raise NoProgress if the file is not as listed, and CopyError if `path` cannot be written.
+        Raise NoProgress if the file is not as listed, ResponseTooLarge if it is larger than the limits, and CopyError
+        if `path` cannot be written or the disk would become too full.
         """
-        backoff = AttemptBackoff(self._attempts, self.on_wait)
-        await FileDownload(self._client, file, path).run(f"exports/{resource}/{file.name}", self._scope, backoff)
+        url, backoff = f"exports/{resource}/{file.name}", AttemptBackoff(self._attempts, self.on_wait)
+        self.limits.require_file(url, file)
+        await FileDownload(self._client, file, path, self.limits).run(url, self._scope, backoff)
 
     async def digest(self, resource: str, prefixes: Sequence[str] = ()) -> DigestResponse:
         """Return the digest of a resource and of its 256 buckets, or of the buckets below at most 64 prefixes."""
@@ -256,8 +265,8 @@ def _decode_line(line: bytes, path: str) -> SnapshotRecord | SnapshotTrailer:
 class FileDownload:
     """The download of one file to a path, which may hold its first bytes."""
 
-    def __init__(self, client: FeedHttpClient, file: ListedFile, path: Path) -> None:
-        self._client, self._file, self._path = client, file, path
+    def __init__(self, client: FeedHttpClient, file: ListedFile, path: Path, limits: FeedLimits) -> None:
+        self._client, self._file, self._path, self._limits = client, file, path, limits
 
     async def run(self, url: str, parameters: Mapping[str, str], backoff: AttemptBackoff) -> None:
         """Fetch what is missing; raise CopyError if the disk is full, and NoProgress if the file is never as listed."""
@@ -293,6 +302,7 @@ class FileDownload:
                 out.seek(start)
                 out.truncate()
                 room = self._file.bytes - start
+                self._limits.require_space(self._path.parent, room, f"The rest of {self._file.name}")
                 async for chunk in response.content.iter_chunked(_READ_BYTES):
                     await asyncio.to_thread(out.write, chunk[:room])
                     room -= len(chunk)

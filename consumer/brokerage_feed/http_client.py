@@ -26,6 +26,7 @@ from brokerage_feed.errors import (
     TokenExpired,
     printable,
 )
+from brokerage_feed.limits import AddressRefused, FeedLimits, NotingConnector, guarded_connector
 from brokerage_feed.messages import ProblemDetails
 
 Message = TypeVar("Message")
@@ -175,7 +176,7 @@ def _delay_seconds(error: Exception, failures: int) -> float:
 class FeedHttpClient:
     """The HTTP session with a service. The key is only sent in a header."""
 
-    def __init__(self, url: str, key: str, *, allow_http: bool = False) -> None:
+    def __init__(self, url: str, key: str, *, allow_http: bool = False, limits: FeedLimits | None = None) -> None:
         """Use a root URL such as https://api.example.com/v1; `/v1` may be omitted.
 
         Raise InvalidServiceUrl for anything else, and KeyExposed for plain HTTP to another host unless `allow_http`:
@@ -189,20 +190,21 @@ class FeedHttpClient:
                 "BROKERAGE_PULL_ALLOW_HTTP=true (allow_http=True in programs) if you trust the network."
             )
         self._root = url.rstrip("/").removesuffix("/v1") + "/v1/"
-        self._key = key
+        self._key, self._limits = key, limits or FeedLimits()
         self._session: aiohttp.ClientSession
-        self._keyless: aiohttp.ClientSession
+        self._listed_hosts: aiohttp.ClientSession  # for files on hosts of the limits; it has no key
+        self._other_hosts: aiohttp.ClientSession  # for other files; it has no key
 
     async def open(self) -> None:
         """Open the session. Responses may use any encoding that aiohttp can decompress here."""
-        self._session = aiohttp.ClientSession(headers={"x-api-key": self._key}, timeout=_TIMEOUT)
-        self._keyless = aiohttp.ClientSession(
-            headers={"Accept-Encoding": "identity"}, timeout=_TIMEOUT, cookie_jar=aiohttp.DummyCookieJar()
-        )
+        service = NotingConnector()
+        self._session = aiohttp.ClientSession(headers={"x-api-key": self._key}, timeout=_TIMEOUT, connector=service)
+        self._listed_hosts = _keyless_session(aiohttp.TCPConnector())
+        self._other_hosts = _keyless_session(guarded_connector(service.networks))
 
     async def close(self) -> None:
-        await self._session.close()
-        await self._keyless.close()
+        for session in (self._session, self._listed_hosts, self._other_hosts):
+            await session.close()
 
     @asynccontextmanager
     async def get(
@@ -222,20 +224,30 @@ class FeedHttpClient:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request for a published file as `get` does, and follow a redirect to an object store.
 
-        The store gets the range without `If-Range`, since its tags are others: verify the SHA-256. Whatever it refuses
-        is requested again with a new redirect, because a URL expires: ServiceBusy is raised.
+        Raise FeedRequestRejected for a redirect that leads elsewhere than FeedLimits allow. The store gets the range
+        without `If-Range`, since its tags are others: verify the SHA-256. Whatever it refuses is requested again with a
+        new redirect, because a URL expires: ServiceBusy is raised.
         """
         async with self._request(path, parameters, headers) as response:
             if response.status != HTTPStatus.TEMPORARY_REDIRECT:
                 await _require_success(response)
                 yield response
                 return
-            location = self._store_url(response)
+            location, status = self._store_url(response), response.status
         given = {name: value for name, value in headers.items() if name == "Range"}
-        async with self._keyless.get(location, headers=given, allow_redirects=False) as response:
-            if response.status not in _SUCCESSES:
-                raise ServiceBusy(f"{location.host} returned {response.status} for {path}", None)
-            yield response
+        is_listed = self._limits.names_host(location.host or "", location.port)
+        session = self._listed_hosts if is_listed else self._other_hosts
+        try:
+            async with session.get(location, headers=given, allow_redirects=False) as stored:
+                if stored.status not in _SUCCESSES:
+                    raise ServiceBusy(f"{location.host} returned {stored.status} for {path}", None)
+                yield stored
+        except aiohttp.InvalidURL as error:
+            raise _refused_redirect(status, path, location, str(error)) from None
+        except aiohttp.ClientConnectorError as error:
+            if isinstance(error.os_error, AddressRefused):
+                raise _refused_redirect(status, path, location, str(error.os_error)) from None
+            raise
 
     def _request(
         self, path: str, parameters: Mapping[str, str], headers: Mapping[str, str] | None
@@ -247,13 +259,31 @@ class FeedHttpClient:
         """Return where a redirect leads; raise FeedRequestRejected if it is less protected than the service."""
         try:
             location = URL(response.headers.get("Location", ""), encoded=True)
+            host, port = location.host or "", location.port
         except ValueError:
-            location = URL()
-        if location.host and (location.scheme == "https" or location.scheme == URL(self._root).scheme):
+            location, host, port = URL(), "", None
+        root = URL(self._root)
+        is_trusted = (location.scheme, host) == (root.scheme, root.host) or self._limits.names_host(host, port)
+        if host and (location.scheme == "https" or (location.scheme == "http" and is_trusted)):
             return location
-        raise FeedRequestRejected(
-            response.status, f"{response.url.path} redirects to {location.scheme or 'no'}://, which is not followed."
-        )
+        reason = "only https:// is followed to another host"
+        raise _refused_redirect(response.status, response.url.path, location, reason)
+
+
+def _keyless_session(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
+    headers = {"Accept-Encoding": "identity"}
+    return aiohttp.ClientSession(
+        headers=headers, timeout=_TIMEOUT, cookie_jar=aiohttp.DummyCookieJar(), connector=connector
+    )
+
+
+def _refused_redirect(status: int, path: str, location: URL, reason: str) -> FeedRequestRejected:
+    place = f"{location.scheme or 'no'}://{location.host or ''}"
+    return FeedRequestRejected(
+        status,
+        f"{path} redirects to {place}, which is not followed: {reason}. If the service keeps its files there, name the "
+        "host in BROKERAGE_PULL_FILE_HOSTS (FeedLimits.file_hosts in programs).",
+    )
 
 
 async def _require_success(response: aiohttp.ClientResponse) -> None:

@@ -45,6 +45,11 @@ class SnapshotRecord(msgspec.Struct):
         _require_storable(self.company, self.id, self.time, self.record)
 
     @property
+    def size(self) -> int:
+        """The bytes of the record."""
+        return len(self.record)
+
+    @property
     def cursor(self) -> str:
         """The value of `after` that resumes a snapshot after this record."""
         return f"{self.company}:{self.id}"
@@ -74,6 +79,11 @@ class Change(msgspec.Struct):
         _require_storable(self.company, self.id, self.time, self.record if self.reason is None else b"{}")
         if self.reason is None and not self.content:
             raise ValueError("a change without a reason has no content")
+
+    @property
+    def size(self) -> int:
+        """The bytes of the record."""
+        return len(self.record)
 
 
 class ChangeBatch(msgspec.Struct):

@@ -8,7 +8,6 @@ import datetime as dt
 import shutil
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,14 +27,15 @@ else:
     from backports import zstd
 
 _FORMAT = "ndjson.zst"
-_BATCH_RECORDS = 1000
+# A batch is in memory.
+_BATCH_RECORDS, _BATCH_BYTES = 1000, MAX_LINE_BYTES
 # The changes since an older publication can take longer than a snapshot.
 _FRESH = dt.timedelta(days=7)
 # The scope cannot be published, the key may not see all fields, or nothing is published.
 _NOT_AVAILABLE = frozenset({400, 403, 404})
 _RECORD, _CHANGE = msgspec.json.Decoder(SnapshotRecord), msgspec.json.Decoder(Change)
 
-Item = TypeVar("Item")
+Item = TypeVar("Item", SnapshotRecord, Change)
 
 
 class FileUpdater:
@@ -73,8 +73,8 @@ class FileUpdater:
             path = self._path(file)
             if file.format != _FORMAT or not await self._is_downloaded(resource, file, path):
                 return
-            count, found = 0, _read_changes(path)
-            while batch := await asyncio.to_thread(list, islice(found, _BATCH_RECORDS)):
+            count, found = 0, _read_changes(path, file.records)
+            while batch := await asyncio.to_thread(_take, found):
                 count += len(batch)
                 yield ChangeBatch(batch, token, at_end=False)
             _require_count(file, count)
@@ -127,8 +127,8 @@ class FileUpdater:
     async def _load_file(
         self, file: ListedFile, path: Path, after: str | None, status: PullStatus, on_progress: Callable[[], None]
     ) -> None:
-        before, records = status.done, _read_records(path, after)
-        while batch := await asyncio.to_thread(list, islice(records, _BATCH_RECORDS)):
+        before, records = status.done, _read_records(path, file.records, after)
+        while batch := await asyncio.to_thread(_take, records):
             await asyncio.to_thread(self._copy.add_snapshot_records, status.resource, batch)
             status.done += len(batch)
             on_progress()
@@ -150,22 +150,33 @@ def _header(published: PublishedFiles) -> SnapshotHeader:
     return SnapshotHeader(published.resource, published.token, published.records)
 
 
-def _read_records(path: Path, after: str | None = None) -> Iterator[SnapshotRecord]:
-    """Yield the records of a file after a cursor; raise NoProgress if it holds something else."""
+def _take(items: Iterator[Item]) -> list[Item]:
+    """Return the next items, as many as a batch may have; none at the end."""
+    taken, size = list[Item](), 0
+    while len(taken) < _BATCH_RECORDS and size < _BATCH_BYTES and (item := next(items, None)) is not None:
+        taken.append(item)
+        size += item.size
+    return taken
+
+
+def _read_records(path: Path, most: int, after: str | None = None) -> Iterator[SnapshotRecord]:
+    """Yield the records of a file after a cursor; raise NoProgress if it holds something else, or more than `most`."""
     is_after = after is None
-    for record in _decoded(path, _RECORD):
+    for record in _decoded(path, _RECORD, most):
         is_after = is_after or _is_beyond(record.cursor, after)
         if is_after:
             yield record
 
 
-def _read_changes(path: Path) -> Iterator[Change]:
-    """Yield the changes of a file in order; raise NoProgress if it holds something else."""
-    return _decoded(path, _CHANGE)
+def _read_changes(path: Path, most: int) -> Iterator[Change]:
+    """Yield the changes of a file in order; raise NoProgress if it holds something else, or more than `most`."""
+    return _decoded(path, _CHANGE, most)
 
 
-def _decoded(path: Path, decoder: msgspec.json.Decoder[Item]) -> Iterator[Item]:
-    for line in _lines(path):
+def _decoded(path: Path, decoder: msgspec.json.Decoder[Item], most: int) -> Iterator[Item]:
+    for number, line in enumerate(_lines(path)):
+        if number == most:
+            raise NoProgress(f"{path.name} has more than the {most:,} records that are listed.")
         try:
             yield decode_message(line, decoder, path.name)
         except MalformedResponse as error:

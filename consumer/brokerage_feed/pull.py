@@ -13,6 +13,7 @@ from brokerage_feed.copy_updater import CopyUpdater
 from brokerage_feed.errors import CopyError, CopyLocked, FeedError, FeedUnavailable, InvalidServiceUrl
 from brokerage_feed.export import export_resource, require_format
 from brokerage_feed.feed import Feed
+from brokerage_feed.limits import FeedLimits
 from brokerage_feed.private_files import lock_folder
 from brokerage_feed.published_files import FileUpdater
 from brokerage_feed.pull_progress import PullDisplay, PullStage, PullStatus, VerificationOutcome
@@ -122,6 +123,15 @@ class PullArguments:
     allow_http: bool
     verify_seconds: float
     export_seconds: float
+    max_file_mib: int
+    max_total_gib: int
+    min_free_mib: int
+    file_hosts: str
+
+    @property
+    def limits(self) -> FeedLimits:
+        hosts = frozenset(filter(None, (host.strip().lower() for host in self.file_hosts.split(","))))
+        return FeedLimits(self.max_file_mib, self.max_total_gib, self.min_free_mib, hosts)
 
     @property
     def scope(self) -> dict[str, str]:
@@ -154,11 +164,16 @@ def run_pull(arguments: PullArguments, shown: PullDisplay) -> Sequence[PullStatu
     require_format(arguments.export_format)
     # Before the folder is created: a refused URL leaves nothing behind.
     feed = Feed(
-        arguments.url, arguments.key, arguments.scope, attempts=arguments.attempts, allow_http=arguments.allow_http
+        arguments.url,
+        arguments.key,
+        arguments.scope,
+        attempts=arguments.attempts,
+        allow_http=arguments.allow_http,
+        limits=arguments.limits,
     )
     with (
         lock_folder(arguments.directory),
-        SqliteCopy(arguments.directory, arguments.resources, arguments.copy_identity) as copy,
+        SqliteCopy(arguments.directory, arguments.resources, arguments.copy_identity, feed.limits) as copy,
     ):
         # Returns only after all threads that use the copy have ended.
         return asyncio.run(_run_pull(arguments, feed, copy, shown))

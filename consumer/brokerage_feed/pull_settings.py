@@ -82,6 +82,35 @@ PULL_SETTINGS: tuple[SettingOption, ...] = (
         envvar=f"{_PREFIX}EXPORT_SECONDS",
         help="Seconds between exports of a pull with --follow; each rewrites all files.",
     ),
+    SettingOption(
+        ["--max-file-mib"],
+        type=click.IntRange(min=1),
+        default=4096,
+        envvar=f"{_PREFIX}MAX_FILE_MIB",
+        help="Largest published file that is downloaded, in MiB.",
+    ),
+    SettingOption(
+        ["--max-total-gib"],
+        type=click.IntRange(min=1),
+        default=256,
+        envvar=f"{_PREFIX}MAX_TOTAL_GIB",
+        help="Most bytes of all published files of a resource, in GiB.",
+    ),
+    SettingOption(
+        ["--min-free-mib"],
+        type=click.IntRange(min=0),
+        default=256,
+        envvar=f"{_PREFIX}MIN_FREE_MIB",
+        help="Space that stays free on the disk of the copy, in MiB.",
+    ),
+    SettingOption(
+        ["--file-hosts"],
+        default="",
+        envvar=f"{_PREFIX}FILE_HOSTS",
+        help="Hosts, as HOST or HOST:PORT with commas between them, that the service may redirect downloads to also "
+        "without TLS or at a private address. Others need https and a public address, or one in a network like that of "
+        "the service.",
+    ),
 )
 
 

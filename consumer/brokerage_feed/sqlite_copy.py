@@ -13,6 +13,7 @@ from typing import NamedTuple, Self
 from xxhash import xxh64_intdigest
 
 from brokerage_feed.errors import CopyError, NoProgress
+from brokerage_feed.limits import FeedLimits
 from brokerage_feed.messages import Change, ChangeBatch, SnapshotHeader, SnapshotRecord
 from brokerage_feed.private_files import create_file
 from brokerage_feed.tables import (
@@ -73,9 +74,12 @@ class SqliteCopy:
     Every call that writes is one transaction.
     """
 
-    def __init__(self, folder: Path, resources: Sequence[str], choices: str) -> None:
-        """Open or create the file; raise CopyError if it is a copy of another selection than `choices`."""
-        self.path = folder / _FILE_NAME
+    def __init__(self, folder: Path, resources: Sequence[str], choices: str, limits: FeedLimits | None = None) -> None:
+        """Open or create the file; raise CopyError if it is a copy of another selection than `choices`.
+
+        Records are added while as much space is free on the disk as the limits say, else CopyError is raised.
+        """
+        self.path, self._limits = folder / _FILE_NAME, limits or FeedLimits()
         with self._copy_errors():
             # SQLite gives its -wal and -shm files the same mode.
             create_file(self.path)
@@ -142,6 +146,7 @@ class SqliteCopy:
         self._connection.execute("UPDATE state SET version = version + 1 WHERE resource = ?", (resource,))
 
     def _put(self, resource: str, records: Iterable[SnapshotRecord | Change]) -> None:
+        self._limits.require_space(self.path.parent, 0, f"Adding {resource}")
         number = self._round(resource)
         self._connection.executemany(
             _UPSERT.format(_stored_table(resource)), (_row(record, number) for record in records)

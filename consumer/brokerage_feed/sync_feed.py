@@ -9,6 +9,8 @@ from types import AsyncGeneratorType
 from typing import Self, TypeVar, cast
 
 from brokerage_feed.feed import Feed
+from brokerage_feed.http_client import MAX_LINE_BYTES
+from brokerage_feed.limits import FeedLimits
 from brokerage_feed.messages import (
     Change,
     ChangeBatch,
@@ -30,7 +32,7 @@ class SyncFeed:
     Use it from one thread at a time, and within `with`. It raises what `Feed` raises; `token` is as of `Feed`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - options, all but three by name
         self,
         url: str,
         key: str,
@@ -38,9 +40,10 @@ class SyncFeed:
         *,
         attempts: int = 8,
         allow_http: bool = False,
+        limits: FeedLimits | None = None,
     ) -> None:
         """Use the service at `url`, as `Feed` does."""
-        self._feed = Feed(url, key, scope, attempts=attempts, allow_http=allow_http)
+        self._feed = Feed(url, key, scope, attempts=attempts, allow_http=allow_http, limits=limits)
         self.token = ""
         self._loop: asyncio.AbstractEventLoop
         self._thread: threading.Thread
@@ -126,10 +129,11 @@ class SyncFeed:
 
 async def _take(items: AsyncGenerator[Item, None], count: int) -> tuple[list[Item], Exception | None]:
     """Return the next items, and what ended them early: an error comes after the items before it."""
-    taken: list[Item] = []
+    taken, size = list[Item](), 0
     try:
-        while len(taken) < count:
-            taken.append(await anext(items))
+        while len(taken) < count and size < MAX_LINE_BYTES:
+            taken.append(item := await anext(items))
+            size += item.size if isinstance(item, SnapshotRecord) else 0
     except Exception as error:
         return taken, error
     return taken, None
