@@ -5,6 +5,7 @@ With --probe: say what the API is like, and write a map to start from.
 
 import asyncio
 import os
+import sys
 import time
 from functools import partial
 from itertools import chain
@@ -126,7 +127,13 @@ async def _replicate(
     def report(sentence: str) -> None:
         shown.note(sentence if is_once else f"{time.strftime('%H:%M:%S')} {sentence}")
 
-    async with open_replication(context, plan, settings, shown.show, report) as rounds:
+    def report_wait(sentence: str) -> None:
+        report(sentence)
+        # Progress may go to a file, and a run that waits look like one that hangs.
+        if not sys.stdout.isatty() and sys.stderr.isatty():
+            _say(sentence)
+
+    async with open_replication(context, plan, settings, shown.show, report_wait) as rounds:
         while True:
             done = await rounds.run_round()
             failures = chain.from_iterable(map(failure_lines, done.summary.resources))

@@ -87,14 +87,14 @@ PULL_SETTINGS: tuple[SettingOption, ...] = (
         type=click.IntRange(min=1),
         default=4096,
         envvar=f"{_PREFIX}MAX_FILE_MIB",
-        help="Largest published file that is downloaded, in MiB.",
+        help="Largest file that is downloaded, in MiB.",
     ),
     SettingOption(
         ["--max-total-gib"],
         type=click.IntRange(min=1),
         default=256,
         envvar=f"{_PREFIX}MAX_TOTAL_GIB",
-        help="Most bytes of all published files of a resource, in GiB.",
+        help="Most bytes of all files of a resource that are downloaded, in GiB.",
     ),
     SettingOption(
         ["--min-free-mib"],

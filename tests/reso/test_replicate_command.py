@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -191,10 +192,45 @@ async def test_a_source_that_stays_away_ends_with_2_and_says_what_it_waited_for(
         code, _, err = await replicate(bench, server, tmp_path, **changes)
         assert code == 2
         assert "Media: no usable response from the source. Last error: Media returned 500: Internal error." in err
-        assert re.search(r"^Media: Media returned 500: Internal error\. Retrying in \d+ s\.$", err, re.MULTILINE)
+        waits = re.findall(
+            r"^Media: Media returned 500: Internal error\. Request (\d+) for \S*/Media failed, "
+            r"the next is sent in \d+ s; after \d s the run ends\.$",
+            err,
+            re.MULTILINE,
+        )
+        assert [int(each) for each in waits] == [*range(1, len(waits) + 1)]
+        failed = sum(visit.fault is ServerFault.BROKEN for visit in server.ledger.visits)
+        assert len(waits) == failed - 1
+        assert f"{failed} requests for " in err
+        assert "BROKERAGE_RESO_PATIENCE_SECONDS is how long they are repeated" in err
         server.faults = type(server.faults)(server.settings)
         assert (await replicate(bench, server, tmp_path))[0] == 0
         assert await differences(bench, server) == {}
+
+
+async def test_a_run_that_waits_says_so_on_its_terminal_while_its_progress_goes_to_a_file(
+    bench: Bench, tmp_path: Path
+) -> None:
+    with serve_in_thread(ServerSettings(token=TOKEN), small_world()) as server:
+        server.faults.plan(ServerFault.BROKEN, times=10**6, resource="Property")
+        given = settings(tmp_path, BROKERAGE_RESO_PATIENCE_SECONDS="5")
+        reading, terminal = pty.openpty()
+        process = subprocess.Popen(  # noqa: ASYNC220, S603 - it is only begun here, and is ours
+            [sys.executable, "-c", "from brokerage.index import index\nindex()", *command(server, tmp_path, "--json")],
+            env=os.environ | environment(bench, **given),
+            stdout=subprocess.DEVNULL,
+            stderr=terminal,
+        )
+        os.close(terminal)
+        try:
+            assert await asyncio.to_thread(process.wait, _PATIENCE_SECONDS) == 2
+        finally:
+            process.kill()
+            process.wait()
+        said = os.read(reading, 65_536).decode()
+        os.close(reading)
+    assert "Property: Property returned 500: Internal error. Request 1 for " in said
+    assert "no usable response from the source" in said
 
 
 async def test_what_a_licence_does_not_cover_is_left_out_and_said_until_it_does(bench: Bench, tmp_path: Path) -> None:

@@ -14,11 +14,12 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import aiohttp
 import msgspec
+from multidict import CIMultiDictProxy
 
 from indexer.errors import SourceError
 from mappings.data_dictionary import alphanumeric_key
@@ -158,12 +159,18 @@ class TransientSourceError(Exception):
         self.retry_after_seconds = retry_after_seconds
 
 
+# Characters of a next link, which repeats a query with all its fields.
+MAX_LINK_LENGTH = 32_768
+
+
 class ODataPage(msgspec.Struct):
-    """A page of records."""
+    """A page of records; the client also finds the next link in headers."""
 
     value: list[dict[str, Any]]
     count: int | None = msgspec.field(default=None, name="@odata.count")
-    next_link: str | None = msgspec.field(default=None, name="@odata.nextLink")
+    next_link: Annotated[str, msgspec.Meta(max_length=MAX_LINK_LENGTH)] | None = msgspec.field(
+        default=None, name="@odata.nextLink"
+    )
 
 
 _decode_page = msgspec.json.Decoder(ODataPage).decode
@@ -187,6 +194,18 @@ def _replace_lone_surrogates(body: bytes) -> bytes:
     if b"\\ud" not in body and b"\\uD" not in body:
         return body
     return _ESCAPE.sub(lambda escape: rb"\ufffd" if escape[1] else escape[0], body)
+
+
+# A link of a `Link` header, with its parameters (RFC 8288); addresses may have commas and semicolons.
+_LINK = re.compile(r"<([^<>]*)>([^<]*)")
+_NEXT = re.compile(r';\s*rel\s*=\s*"?(?:[^";,]*\s)?next(?:\s[^";,]*)?"?\s*(?:[;,]|$)', re.IGNORECASE)
+
+
+def header_next_links(headers: CIMultiDictProxy[str]) -> list[str]:
+    """Return the next links in the headers of a page: `Link: <…>; rel="next"`, and `next`, as Bridge sends them."""
+    links = [link for value in headers.getall("Link", ()) for link in _LINK.findall(value)]
+    found = [address for address, parameters in links if _NEXT.search(parameters)]
+    return [address.strip() for address in (*found, *headers.getall("next", ())) if address.strip()]
 
 
 def retry_delay_seconds(error: Exception, failures: int) -> float:

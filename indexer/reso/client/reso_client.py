@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import Any, TypeVar
-from urllib.parse import quote, urljoin, urlsplit
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
 import aiohttp
 import msgspec
@@ -19,6 +19,7 @@ from indexer.errors import SourceError
 from indexer.reso.client.access_tokens import AccessTokenProvider, exposed_message
 from indexer.reso.client.limits import RequestWindows, SourceRateLimiter
 from indexer.reso.client.odata import (
+    MAX_LINK_LENGTH,
     RETRYABLE_STATUSES,
     ODataPage,
     ODataQuery,
@@ -27,6 +28,7 @@ from indexer.reso.client.odata import (
     decode_page,
     decode_record,
     error_detail,
+    header_next_links,
     parse_http_date,
     parse_retry_after,
     read_body,
@@ -66,6 +68,11 @@ class _Request:
     retry_seconds: float = float("inf")
 
 
+class _Response(NamedTuple):
+    body: bytes
+    next_links: list[str]  # of the headers
+
+
 class ResoClient:
     """A client of one source."""
 
@@ -103,7 +110,9 @@ class ResoClient:
 
     async def open(self) -> None:
         """Open the HTTP session."""
-        self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=self._settings.timeout_seconds))
+        self._session = aiohttp.ClientSession(
+            timeout=aiohttp.ClientTimeout(total=self._settings.timeout_seconds), max_field_size=MAX_LINK_LENGTH
+        )
 
     async def close(self) -> None:
         """Close the HTTP session."""
@@ -125,28 +134,53 @@ class ResoClient:
         has_top = has_top and not (has_next_links and BY_PREFER in self._size_by)
         request = _Request(query.entity, url, page_size=query.page_size, has_top=has_top)
         try:
-            return await self._with_retries(request, decode_page)
+            return await self._page(request)
         except SourceRejectedError as error:
             if not (has_top and error.status == HTTPStatus.BAD_REQUEST and BY_PREFER in self._size_by):
                 raise
-        page = await self._with_retries(replace(request, has_top=False), decode_page)
+        page = await self._page(replace(request, has_top=False))
         self._size_by.discard(BY_TOP)  # the source accepts the request without it
         return page
 
     async def fetch_link(self, entity: str, link: str, page_size: int | None = None) -> ODataPage:
         """Return the page of a next link; raise SourceRejectedError, or SourceError for a link to another host."""
-        root = urlsplit(self._root)
-        given = urlsplit(urljoin(f"{self._root}/", link))
+        return await self._page(_Request(entity, self._address(entity, link), page_size=page_size))
+
+    async def _page(self, request: _Request) -> ODataPage:
+        """Return a page with its next link, from the body or from headers; raise SourceError if they differ."""
+
+        def decode(response: _Response) -> ODataPage:
+            page = decode_page(response.body)
+            links = [*filter(None, [page.next_link]), *response.next_links]
+            paths = [self._resolved(request.entity, link)._replace(scheme="", netloc="") for link in links]
+            if len({URL(path.geturl()) for path in paths}) > 1:
+                raise SourceError(
+                    f"{request.entity}: the source sends different next links in the body and in headers of one page, "
+                    "so it is unknown which records follow. Ask the provider."
+                )
+            page.next_link = links[0] if links else None
+            return page
+
+        return await self._with_retries(request, decode)
+
+    def _address(self, entity: str, link: str) -> str:
+        """Return the address of a next link at the source's own scheme and port; raise SourceError for other hosts."""
+        root, given = urlsplit(self._root), self._resolved(entity, link)
         if given.hostname != root.hostname:
             raise SourceError(f"{entity}: the source sends a next link to another host: {given.hostname}.")
-        url = given._replace(scheme=root.scheme, netloc=root.netloc).geturl()
-        return await self._with_retries(_Request(entity, url, page_size=page_size), decode_page)
+        return given._replace(scheme=root.scheme, netloc=root.netloc).geturl()
+
+    def _resolved(self, entity: str, link: str) -> SplitResult:
+        try:
+            return urlsplit(urljoin(f"{self._root}/", link))
+        except ValueError as error:
+            raise SourceError(f"{entity}: the source sends a next link that is no address: {error}.") from None
 
     async def fetch_record(self, query: ODataQuery, key: str) -> dict[str, Any] | None:
         """Return a record by the literal of its key, None if the source has no such record."""
         url = f"{self._root}/{query.entity}({quote(key, safe='')})?{query.query_string}"
         try:
-            return await self._with_retries(_Request(query.entity, url), decode_record)
+            return await self._with_retries(_Request(query.entity, url), lambda response: decode_record(response.body))
         except SourceRejectedError as error:
             if error.status in {HTTPStatus.NOT_FOUND, HTTPStatus.GONE}:
                 return None
@@ -158,11 +192,11 @@ class ResoClient:
             "$metadata", f"{self._root}/$metadata", "application/xml", retry_seconds=_FIRST_REQUEST_SECONDS
         )
         try:
-            return await self._with_retries(request, decode)
+            return await self._with_retries(request, lambda response: decode(response.body))
         except SourceRejectedError as error:
             raise SourceError(f"{error} Is {self._root} the root of a RESO Web API?") from None
 
-    async def _with_retries(self, request: _Request, decode: Callable[[bytes], Decoded]) -> Decoded:
+    async def _with_retries(self, request: _Request, decode: Callable[[_Response], Decoded]) -> Decoded:
         """Send a request until a response decodes, within the retry limit of the settings."""
         deadline, failures = self._patience_clock() + min(self._settings.retry_seconds, request.retry_seconds), 0
         while True:
@@ -178,7 +212,7 @@ class ResoClient:
                 TransientSourceError,
             ) as error:
                 failures += 1
-                await self._wait(request.entity, error, failures, deadline)
+                await self._wait(request, error, failures, deadline)
             except RecursionError:
                 raise SourceError(f"{request.entity}: a response of the source is nested too deeply.") from None
 
@@ -186,17 +220,27 @@ class ResoClient:
         """Return the time of a clock that stops while a limit of the source holds requests back."""
         return time.monotonic() - self._rate_limiter.held_seconds
 
-    async def _wait(self, entity: str, error: Exception, failures: int, deadline: float) -> None:
+    async def _wait(self, request: _Request, error: Exception, failures: int, deadline: float) -> None:
         """Wait before a retry; raise SourceError if it would be after the deadline."""
         if isinstance(error, TimeoutError):
             self._page_size = max(_MIN_PAGE_SIZE, self._page_size // 2)
-        seconds, reason = retry_delay_seconds(error, failures), str(error) or type(error).__name__
-        if self._patience_clock() + seconds > deadline:
-            raise SourceError(f"{entity}: no usable response from the source. Last error: {reason}") from error
-        self._on_wait(f"{entity}: {reason} Retrying in {seconds:.0f} s.")
+        # Addresses are shown without their query, which can have a token.
+        path, seconds = urlsplit(request.url).path, retry_delay_seconds(error, failures)
+        text = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
+        reason = f"{(text or type(error).__name__).rstrip('.')}."
+        remaining = deadline - self._patience_clock()
+        if seconds > remaining:
+            raise SourceError(
+                f"{request.entity}: no usable response from the source. Last error: {reason} {failures} requests for "
+                f"{path} failed; BROKERAGE_RESO_PATIENCE_SECONDS is how long they are repeated."
+            ) from error
+        self._on_wait(
+            f"{request.entity}: {reason} Request {failures} for {path} failed, the next is sent in {seconds:.0f} s; "
+            f"after {remaining:.0f} s the run ends."
+        )
         await asyncio.sleep(seconds)
 
-    async def _send(self, request: _Request) -> bytes:
+    async def _send(self, request: _Request) -> _Response:
         async with self._slots:
             token = await self._tokens.token(self._session, self._rate_limiter)
             headers = {"Accept": request.accept, **({"Authorization": f"Bearer {token}"} if token else {})}
@@ -216,7 +260,7 @@ class ResoClient:
         if not is_ok:
             raise self._error(response, request.entity, body, token)
         self._tokens.confirm()
-        return body
+        return _Response(body, header_next_links(response.headers))
 
     def _record_clock_offset(self, response: aiohttp.ClientResponse) -> None:
         date = parse_http_date(response.headers.get("Date", ""))

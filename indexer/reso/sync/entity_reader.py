@@ -25,6 +25,8 @@ from indexer.reso.settings import ResoSettings
 from mappings.data_dictionary import MODIFICATION_TIMESTAMP, DictionaryEntity
 
 _NEXT_LINK = "@odata.nextLink"
+# Of one record, while its further pages are read: a source without an end would fill the memory.
+_MAX_CHILDREN = 100_000
 
 
 @dataclass
@@ -65,6 +67,8 @@ class ChildRecords:
             page = await client.fetch_link(self.name, link)
             row[self.form.member] = [*(row.get(self.form.member) or []), *page.value]
             link = page.next_link
+            if len(row[self.form.member]) > _MAX_CHILDREN:
+                raise SourceError(f"{self.name}: a record of {self.parent} has more than {_MAX_CHILDREN:,} of them.")
 
     def store(self, parent_key: str, row: Mapping[str, Any]) -> None:
         items, expected = row.get(self.form.member), _count(row.get(self.form.counted_by))

@@ -66,7 +66,12 @@ class PageWalks:
                 yield SourcePage(rows, last, not is_full)
 
     def require_all(self, found: int) -> None:
-        """Raise RefusedError if the last walk by links found fewer records than the source counts."""
+        """Raise RefusedError if the last walk by links found fewer records than the source counts, or may have."""
+        if self._expected is None and not self.is_complete:
+            raise RefusedError(
+                f"{self._reader.name}: the last page of the source is full, has no next link, and its records are not "
+                "counted, so it is unknown whether there are more. None were removed."
+            )
         if self._expected is not None and found < self._expected:
             raise RefusedError(
                 f"{self._reader.name}: the source lists {found:,} of the {self._expected:,} records that it counts, so "
@@ -112,7 +117,7 @@ class PageWalks:
             try:
                 async for page in self._linked(query, link):
                     found += len(page.value)
-                    self.is_complete = self._expected is None or found >= self._expected
+                    self.is_complete = self._is_complete(found, page)
                     is_last = page.next_link is None and (self.is_complete or attempt == _MAX_WALKS)
                     yield SourcePage(page.value, page.next_link, is_last)
             except SourceRejectedError as error:
@@ -122,6 +127,12 @@ class PageWalks:
             if self.is_complete:
                 return
             link = None
+
+    def _is_complete(self, found: int, page: ODataPage) -> bool:
+        """Whether a walk up to a page found all; without a count, a full page without a link may not be the last."""
+        if self._expected is None:
+            return page.next_link is not None or len(page.value) < self._reader.page_size
+        return found >= self._expected
 
     async def _linked(self, query: ODataQuery, link: str | None) -> AsyncIterator[ODataPage]:
         """Yield the pages from a link, or from the start; raise SourceError if the links lead in a circle.
@@ -146,7 +157,14 @@ class PageWalks:
     async def _first_page(self, query: ODataQuery) -> ODataPage:
         """Return the first page, requested again if it is empty, and keep the number of records."""
         query = replace(query, with_count=True)
-        page = await self._reader.fetch(query, has_next_links=True)
+        try:
+            page = await self._reader.fetch(query, has_next_links=True)
+        except SourceRejectedError as error:
+            if error.status != HTTPStatus.BAD_REQUEST:
+                raise
+            # Some endpoints of replication do not count.
+            query = replace(query, with_count=False)
+            page = await self._reader.fetch(query, has_next_links=True)
         if not page.value and page.next_link is None:
             page = await self._reader.fetch(query, has_next_links=True)
         self._expected = page.count

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.reso.dialects.provider_replica import ProviderReplica
-from tests.reso.dialects.providers import PROVIDERS
+from tests.reso.dialects.providers import BRIDGE, PROVIDERS
 from tests.reso.expected_index import differences
 from tests.reso.server.running import serve_in_thread
 from tests.reso.server.server_settings import ServerFault
@@ -69,3 +70,18 @@ async def test_the_limits_that_a_profile_documents_are_kept_also_by_a_run_that_i
         assert await replica.run() == SIGKILLED
         assert await replica.run() == 0, replica.said
         assert (server.violations, await differences(bench, server)) == (0, {})
+
+
+@pytest.mark.parametrize("is_counted", [True, False])
+@pytest.mark.parametrize("links", [("Link",), ("next",), ("body", "Link", "next")], ids="+".join)
+async def test_next_links_of_replication_are_in_headers(
+    bench: Bench, tmp_path: Path, links: tuple[Any, ...], *, is_counted: bool
+) -> None:
+    """Public clients of Bridge read them there; what comes in the body alone is played above."""
+    provider = PROVIDERS["bridge"]
+    dialect = replace(BRIDGE, replication_links=links, counts_replication=is_counted, limits=())
+    with serve_in_thread(provider.settings(dialect=dialect), provider.world(5, **_FEW)) as server:
+        replica = ProviderReplica("bridge", bench, server, tmp_path)
+        replica.settings["BROKERAGE_RESO_PAGE_SIZE"] = "7"
+        assert await replica.run() == 0, replica.said
+        assert await differences(bench, server) == {}

@@ -48,6 +48,8 @@ class Dialect:
 
     replication: Literal["none", "by id", "by path"] = "none"
     max_page_of_replication: int = 1000
+    replication_links: tuple[Literal["body", "Link", "next"], ...] = ("body", "Link")  # where next links are, by path
+    counts_replication: bool = True  # 400 for $count otherwise
 
     requires_gzip: bool = False  # 400 for clients that do not accept it
     limits: tuple[RequestLimit, ...] = ()

@@ -85,10 +85,17 @@ class Replication:
         self, asked: ServerRequest, entity: EntityType, visit: LoggedRequest, fault: ServerFault | None
     ) -> ServerResponse:
         options = dict(parse_qsl(asked.query))
-        for name in ("$orderby", "$skip"):
+        dialect = self._store.settings.dialect
+        for name in ("$orderby", "$skip", *(() if dialect.counts_replication else ("$count",))):
             if name in options:
                 raise bad_option(name, "is not supported by replication")
         response = self._collection(asked, entity, visit, fault)
-        following = orjson.loads(response.body).get("@odata.nextLink")
-        header = {} if following is None else {"Link": f'<{following}>; rel="next"'}
-        return ServerResponse(response.status, response.body, response.headers | header)
+        body, headers = orjson.loads(response.body), dict[str, str]()
+        following = body.get("@odata.nextLink")
+        if "body" not in dialect.replication_links:
+            body.pop("@odata.nextLink", None)
+        if following is not None and "Link" in dialect.replication_links:
+            headers["Link"] = f'<{asked.root}{asked.path}>; rel="first", <{following}>; rel="next"'
+        if following is not None and "next" in dialect.replication_links:
+            headers["next"] = following
+        return ServerResponse(response.status, orjson.dumps(body), response.headers | headers)
