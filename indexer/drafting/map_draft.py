@@ -3,12 +3,13 @@
 Of each table it declares the fields that its columns probably are, if the values of a column fit the field.
 """
 
+import io
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ from indexer.drafting.columns import (
     street_columns,
 )
 from indexer.errors import SourceError
+from indexer.source.files import Beginning
 from indexer.source.tables.column_map import TableFormat
 from indexer.source.tables.rows import PATTERN_SIGNS, TableFile, header_cells, read_csv_rows, table_files
 from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING, TEAM, Resource
@@ -261,6 +263,7 @@ class TableDraft:
 
 _SAMPLED_ROWS = 2_000
 _SAMPLED_BYTES = 1 << 24
+_SAMPLED_LINES = 1_000_000
 _ROWS_OF_FURTHER_FILES = 50
 _ROW_BYTES = 1 << 20
 _NOTE = "# Drafted by `brokerage index map`. Complete what is commented out, then run `brokerage index check`."
@@ -346,11 +349,22 @@ def _add(tables: dict[frozenset[str], TableDraft], file: TableFile, resource: Re
 
 
 def _sample(file: TableFile) -> tuple[list[str], list[list[str]]]:
+    """Return the columns of a file and its first rows; raise SourceError without a header, or for an endless row."""
     with file.open() as plain:
-        rows = read_csv_rows(file.name, plain.reader, _ROW_BYTES, file.form)
-        columns = header_cells(rows, file.name)
+        # Longer than the rows of a sample: only blank lines and a row without an end reach it.
+        beginning = Beginning(plain.reader, _SAMPLED_BYTES + 4 * _ROW_BYTES, _SAMPLED_LINES)
+        rows = read_csv_rows(file.name, io.BufferedReader(beginning), _ROW_BYTES, file.form)
+        header = next(rows, None)
+        if header is None and beginning.lines:
+            raise SourceError(f"{file.name} has no header: its first {beginning.lines:,} lines are blank.")
+        columns = header_cells(chain([header] if header else [], rows), file.name)
         sample, size = list[list[str]](), 0
         for row in islice(rows, _SAMPLED_ROWS):
+            if len(row.data) > _ROW_BYTES:
+                raise SourceError(
+                    f"{file.name}: line {row.number} has more than {_ROW_BYTES:,} bytes: is the end of a line or a "
+                    "quotation mark missing?"
+                )
             size += len(row.data)
             if size > _SAMPLED_BYTES:
                 break

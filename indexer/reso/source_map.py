@@ -18,6 +18,7 @@ import msgspec
 from indexer.errors import SourceError
 from indexer.reso.client.limits import SourceLimits
 from indexer.reso.client.odata import string_literal
+from indexer.toml_files import read_toml
 from mappings.data_dictionary import MODIFICATION_TIMESTAMP, DataDictionary, load_dictionary
 
 OWN_SET: Final = "set"
@@ -136,20 +137,12 @@ def read_map(path: Path | None = None, profile: str = "", system: str = "") -> S
 
     `profile` and `system` override those that the file names.
     """
-    with _errors_of(path.name if path else ""):
-        given = _read_file(path) if path else {}
+    given = read_toml(path) if path else {}
     name = profile or _text(given, _PROFILE, path) or GENERIC
     system = system or _text(given, _SYSTEM, path)
     shipped = _profile(name)
     with _errors_of(path.name if path else f"--profile {name}"):
         return _merged(name, system, shipped, given)
-
-
-def _read_file(path: Path) -> Table:
-    try:
-        return dict(msgspec.toml.decode(path.read_bytes()))
-    except OSError as error:
-        raise SourceError(f"{path} cannot be opened: {error.strerror}.") from error
 
 
 @contextmanager

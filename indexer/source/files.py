@@ -295,6 +295,25 @@ class _FrameReader(io.RawIOBase):
         return 0
 
 
+class Beginning(io.RawIOBase):
+    """The first bytes of a stream, up to a number of lines; `lines` counts those that were read."""
+
+    def __init__(self, stream: io.BufferedReader, max_bytes: int, max_lines: int) -> None:
+        super().__init__()
+        self._stream, self._left, self._max_lines, self.lines = stream, max_bytes, max_lines, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        if self.lines >= self._max_lines:
+            return 0
+        data = self._stream.read1(min(self._left, len(memoryview(buffer))))
+        self._left -= len(data)
+        self.lines += data.count(b"\n")
+        return _fill(buffer, data)
+
+
 def _fill(buffer: WriteableBuffer, data: bytes | memoryview) -> int:
     """Copy as many bytes as the buffer holds; return their number."""
     target = memoryview(buffer)

@@ -8,7 +8,6 @@ the text of all cells is written.
 import codecs
 import difflib
 import re
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +18,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 
 from indexer.errors import SourceError
+from indexer.toml_files import read_toml
 from mappings import COMPANY, RESOURCES, Resource
 from mappings.fields import Field, FieldKind, boolean, date_time, integer, string
 from mappings.record_schema import record_type
@@ -275,18 +275,15 @@ def envelope_fields(resource: Resource) -> tuple[Field, ...]:
 def is_column_map(path: Path) -> bool:
     """Whether a TOML file is meant as a column map: it names a resource, or cannot be read."""
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError):
+        data = read_toml(path)
+    except SourceError:
         return True
     return "resource" in data or any(isinstance(data.get(alias), dict) for alias in _BY_ALIAS)
 
 
 def read_column_maps(path: Path) -> list[ColumnMap]:
     """Return the maps in a TOML file; raise SourceError, which names the key at fault."""
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise SourceError(f"{path.name} is not a valid column map: {error}.") from error
+    data = read_toml(path)
     if "resource" in data:
         return [_column_map(path, path.name, data.pop("resource"), data)]
     tables = {alias: data[alias] for alias in _BY_ALIAS if isinstance(data.get(alias), dict)}

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple, Self, cast
 
@@ -31,6 +31,8 @@ _MARKS |= {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _BLOCK_BYTES = 1 << 20
 _HEADER_BYTES = 1 << 16
 _SAMPLE_BYTES = 1 << 16
+# ASCII for so long is taken for UTF-8: a compressed file may be without end.
+_DETECTED_BYTES = 1 << 30
 # What exports of American and European programs are written in.
 _CANDIDATES = ["cp1252", "mac_roman", "cp1250", "cp1251", "cp1253", "cp1254", "cp437", "cp850"]
 _CANDIDATES += ["shift_jis", "gb18030", "big5"]
@@ -80,7 +82,8 @@ def _encoding(head: bytes, plain: io.BufferedReader) -> tuple[str, str]:
             return name, ""
     if b"\0" in head[:2]:
         return ("utf-16-be" if head[:1] == b"\0" else "utf-16-le"), ""
-    lines = list(_lines_beyond_ascii(chain([head], iter(lambda: _next_block(plain), b""))))
+    blocks = islice(iter(lambda: _next_block(plain), b""), _DETECTED_BYTES // _BLOCK_BYTES)
+    lines = list(_lines_beyond_ascii(chain([head], blocks)))
     if not lines or any(map(_is_utf8, lines)):
         return _UTF_8, ""
     sample = b"\n".join(lines)
@@ -102,7 +105,9 @@ def _lines_beyond_ascii(blocks: Iterable[bytes]) -> Iterator[bytes]:
         if not block.isascii() or not part.isascii():
             *lines, part = (part + block).split(b"\n")
             for line in lines:
-                if not line.isascii() and (size := size + len(line)) <= _SAMPLE_BYTES:
+                if not line.isascii():
+                    if (size := size + len(line)) > _SAMPLE_BYTES:
+                        return
                     yield line
         else:
             part = block[block.rfind(b"\n") + 1 :]

@@ -12,6 +12,8 @@ from indexer import SourceError, open_source
 from indexer.drafting.columns import Confidence, field_of_column
 from indexer.drafting.map_draft import MapDraft, draft_map
 from indexer.inspection import check_source
+from indexer.source import files
+from indexer.source.tables import rows
 from mappings import AGENT, LISTING, OFFICE, SOLD_LISTING, Resource
 from tests.indexer.source.tables.table_folder import records_of, write_map
 
@@ -131,10 +133,55 @@ def test_several_files_are_tables_by_their_columns(tmp_path: Path) -> None:
     assert [one["ListPrice"] for one in records_of(write_map(tmp_path, draft.text))] == [5, 6]
 
 
-@pytest.mark.parametrize("text", ["", "\n", "a,b\n", "a\n\n\n"])
+@pytest.mark.parametrize("text", ["", "a,b\n", "a\n\n\n"])
 def test_tables_without_rows_are_drafted_or_named(tmp_path: Path, text: str) -> None:
     if text.strip():
         assert drafted(tmp_path, text).missing
     else:
         with pytest.raises(SourceError, match=r"listings\.csv has no header: its first line is empty"):
             drafted(tmp_path, text)
+
+
+class CountedReads:
+    """Counts the bytes that rows of tables are made of."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.read, read1 = 0, files.Beginning.readinto
+
+        def counted(beginning: files.Beginning, buffer: Any) -> int:
+            size = read1(beginning, buffer)
+            self.read += size
+            return size
+
+        monkeypatch.setattr(files.Beginning, "readinto", counted)
+
+
+@pytest.mark.parametrize(
+    ("block", "said"),
+    [
+        (b"\n" * 2**20, r"has no header: its first [\d,]+ lines are blank"),
+        (b"x" * 2**20, r"has no header: its first line has more than 1,048,576 bytes"),
+        (b"x,y\n1,2\n" + b"x" * 2**20, r"line 3 has more than 1,048,576 bytes: is the end of a line"),
+        (b'x,y\n1,"' + b"2" * 2**20, r"line 2 has more than 1,048,576 bytes: .* quotation mark missing"),
+    ],
+)
+def test_a_draft_reads_the_beginning_of_a_file_without_an_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: bytes, said: str
+) -> None:
+    """64 MiB of it; it may be a compressed file of a few kilobytes."""
+    reads = CountedReads(monkeypatch)
+    (tmp_path / "listings.csv.gz").write_bytes(gzip.compress(block + block[-1:] * 2**26, 1))
+    with pytest.raises(SourceError, match=rf"^listings\.csv\.gz:? {said}"):
+        draft_map([str(tmp_path / "listings.csv.gz")], tmp_path)
+    assert reads.read <= 2**24 + 2**22
+
+
+def test_the_encoding_of_a_file_without_an_end_is_known_from_its_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "_DETECTED_BYTES", 2**21)
+    text = "City,Status\n" + "Rye,Active\n" * 300_000 + "Orl\xe9ans,Active\n"
+    (tmp_path / "listings.csv").write_bytes(text.encode("cp1252"))
+    assert 'encoding = "utf-8"' in draft_map([str(tmp_path / "listings.csv")], tmp_path).text
+    monkeypatch.setattr(rows, "_DETECTED_BYTES", 2**30)
+    assert 'encoding = "cp1252"' in draft_map([str(tmp_path / "listings.csv")], tmp_path).text

@@ -254,7 +254,7 @@ def test_a_table_may_be_compressed_and_a_cut_one_is_an_error(tmp_path: Path, pac
         ('City = {column = "town"}', f"map.toml: record.City: table.csv has no column 'town' among: {LISTED}."),
         ('City = {template = "{no} {town}"}', "map.toml: record.City: table.csv has no column 'town' among: "),
         ('CreatedDate = "soon"', "map.toml: record.CreatedDate is 'soon', which is not an ISO 8601 date."),
-        ("City = ", "map.toml is not a valid column map: Invalid value (at line "),
+        ("City = ", "map.toml is not valid TOML: Invalid value (at line "),
     ],
 )
 def test_a_wrong_column_map_is_refused_with_its_name_and_key(tmp_path: Path, record: str, said: str) -> None:
