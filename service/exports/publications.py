@@ -1,5 +1,7 @@
 """Publications: their manifests, their order, and where they are."""
 
+import asyncio
+import io
 import logging
 import re
 from collections.abc import Mapping, Sequence
@@ -290,9 +292,15 @@ class Publications:
         return None if manifest is None or file is None else FoundFile(manifest, file, folder)
 
     async def identifiers(self, found: FoundFile) -> Sequence[str]:
-        """Return the identifiers of the records in a file; raise FileNotFoundError if they are gone."""
-        data = await self.storage.read(f"{found.folder}/{identifiers_name(found.file.name)}")
-        return zstd.decompress(data).decode().splitlines()
+        """Return the identifiers of the records in a file; raise FileNotFoundError if they are gone or unusable."""
+        key = f"{found.folder}/{identifiers_name(found.file.name)}"
+        try:
+            return await asyncio.to_thread(_unpacked_lines, await self.storage.read(key))
+        except FileNotFoundError:
+            raise
+        except (OSError, ValueError, EOFError, zstd.ZstdError) as error:
+            self._report(key, error)
+            raise FileNotFoundError(key) from error
 
     async def _read(self, key: str) -> Manifest | None:
         try:
@@ -300,5 +308,21 @@ class Publications:
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
-            _log.error("%s/%s cannot be used: %s. Run `brokerage index publish`.", self.storage, key, error)
+            self._report(key, error)
             return None
+
+    def _report(self, key: str, error: Exception) -> None:
+        _log.error("%s/%s cannot be used: %s. Run `brokerage index publish`.", self.storage, key, error)
+
+
+# Of the identifiers of one file: four million of the longest. What is packed can be a thousand times as long.
+_MAX_IDENTIFIER_BYTES = 512 * 1024**2
+
+
+def _unpacked_lines(data: bytes) -> list[str]:
+    """Return the lines of compressed text; raise ValueError, EOFError or ZstdError."""
+    with zstd.open(io.BytesIO(data), "rb") as packed:
+        text = packed.read(_MAX_IDENTIFIER_BYTES + 1)
+    if len(text) > _MAX_IDENTIFIER_BYTES:
+        raise ValueError(f"it unpacks to more than {_MAX_IDENTIFIER_BYTES:,} bytes")
+    return text.decode().splitlines()

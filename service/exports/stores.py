@@ -1,7 +1,10 @@
 """Where published files are: a folder or an object store."""
 
 import asyncio
+import errno
+import logging
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -17,6 +20,8 @@ from service.exports.publications import LATEST_NAME, Delivery, FoundFile, Publi
 from service.exports.settings import ExportsSettings
 from service.feed.streaming import StreamedResponse
 
+_log = logging.getLogger("service")
+
 
 class ExportFolder:
     """Published files below a folder. They lie on a disk, whose errors are those of single files."""
@@ -30,28 +35,77 @@ class ExportFolder:
 
     async def read(self, key: str) -> bytes:
         """Return a small file; raise OSError."""
-        return await asyncio.to_thread((self._root / key).read_bytes)
+        return await asyncio.to_thread(_read, self._root, key)
 
     async def deliver(self, found: FoundFile, delivery: Delivery) -> web.Response:
         """Return the response that sends a part of a file; it holds a slot until its body is closed."""
         # Before the response starts: afterwards it could only be aborted.
         slot, part = delivery.slot.hold(), delivery.part
         try:
-            opened = await asyncio.to_thread(_open, self._root / found.key)
-        except BaseException:
+            opened = await asyncio.to_thread(open_below, self._root, found.key)
+        except BaseException as error:
             slot.release()
+            if isinstance(error, OSError) and error.errno in REFUSED:
+                _log.error("%s/%s is not served: %s.", self._root, found.key, error.strerror)
+                raise FileNotFoundError(found.key) from error
             raise
         payload = FilePayload(opened, part, delivery.limits, slot)
         headers = {**delivery.validators, **content_headers(found.file, part)}
         return StreamedResponse(payload, headers, status=part.status)
 
     async def check(self) -> None:
-        """Do nothing if the folder can be read; raise OSError."""
-        await asyncio.to_thread(os.listdir, self._root)
+        """Do nothing if the folder can be read and has files and folders only; raise OSError."""
+        await asyncio.to_thread(_check, self._root)
 
 
-def _open(path: Path) -> IO[bytes]:
-    return path.open("rb", buffering=0)
+# What `open_below` raises for what is no file below the folder: a link, also as one of the folders, a folder, a pipe.
+REFUSED = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.ENXIO})
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+# A pipe without a writer would be waited for.
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def open_below(root: Path, key: str) -> IO[bytes]:
+    """Open a regular file below a folder, without following links on the way; raise OSError.
+
+    Others may write to the folder: a link would lend them what the service may read.
+    """
+    *folders, name = key.split("/")
+    handle = os.open(root, _FOLDER)
+    try:
+        for folder in folders:
+            inner = os.open(folder, _FOLDER | os.O_NOFOLLOW, dir_fd=handle)
+            os.close(handle)
+            handle = inner
+        file = os.open(name, _FILE, dir_fd=handle)
+    finally:
+        os.close(handle)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(errno.EINVAL, "it is not a regular file", key)
+    return os.fdopen(file, "rb", buffering=0)
+
+
+# A manifest, or the identifiers of a file of 256 MB.
+_MAX_READ_BYTES = 128 * 1024**2
+
+
+def _read(root: Path, key: str) -> bytes:
+    with open_below(root, key) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > _MAX_READ_BYTES:
+            raise OSError(errno.EFBIG, f"it has {size:,} bytes, more than {_MAX_READ_BYTES:,}", key)
+        return file.read()
+
+
+def _check(root: Path) -> None:
+    next(root.iterdir(), None)
+    for folder, folders, files in os.walk(root):
+        for name in (*folders, *files):
+            path = Path(folder, name)
+            mode = path.lstat().st_mode
+            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                raise OSError(errno.EINVAL, f"{path.relative_to(root)} is a link or no regular file, and not served")
 
 
 # Requests to the store at a time. Each holds a slot of requests for single records, which must not wait for a store

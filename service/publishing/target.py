@@ -56,6 +56,14 @@ class OpenTables(Protocol):
         """Return what writes them to the files that `create` opens by the name of a table."""
 
 
+def open_own(path: str | Path, flags: int) -> int:
+    """Open a file of a publication as `open(…, opener=open_own)` does; raise OSError for a link and for a pipe.
+
+    Others may write to the folder.
+    """
+    return open_private(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+
+
 LOG_NAME = ".publishing"
 # Seconds after which a run that was killed is not resumed: its publications would be too old.
 RESUME_SECONDS = 6 * 3600
@@ -98,11 +106,12 @@ class FolderRunLog:
             self._path.unlink(missing_ok=True)
             return set()
         # A kill can cut the last line.
-        return {*self._path.read_text(encoding="utf-8").split("\n")[:-1]}
+        with open(self._path, encoding="utf-8", opener=open_own) as file:
+            return {*file.read().split("\n")[:-1]}
 
     def add(self, publication: str) -> None:
         """Append a line."""
-        with self._path.open("a", encoding="utf-8") as file:
+        with open(self._path, "a", encoding="utf-8", opener=open_own) as file:
             file.write(f"{publication}\n")
 
     def finish(self) -> None:
@@ -182,7 +191,7 @@ class TargetFolder:
         """Create the folder and hold its lock; raise PublishLocked if another process does."""
         with report_target_errors(self):
             self.root.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
-            handle = os.open(self.root / _LOCK_NAME, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            handle = open_own(self.root / _LOCK_NAME, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield
@@ -204,7 +213,7 @@ class TargetFolder:
     def create(self, path: Path) -> IO[bytes]:
         """Open a new file below for writing, readable as the root is."""
         mode = self.root.stat().st_mode & 0o666
-        file: IO[bytes] = open(path, "wb", opener=open_private)  # noqa: SIM115 - the caller closes it
+        file: IO[bytes] = open(path, "wb", opener=open_own)  # noqa: SIM115 - the caller closes it
         path.chmod(mode)
         return file
 
