@@ -3,7 +3,9 @@
 Existing clients of such platforms send parameters in a body, repeat identifiers and call `/api`.
 """
 
+import asyncio
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -26,6 +28,7 @@ from service.http.requests import (
 )
 from service.http.responses import API_KEY_HEADER
 from service.keys.api_key import COMPATIBLE, ApiKey
+from service.limits.admission import ConcurrencyLimited
 from service.telemetry.observation import CURRENT_OBSERVATION
 
 # Those clients take a cookie from the first response and fail without one. It identifies no one.
@@ -49,6 +52,12 @@ _NOT_COMPATIBLE = (
     f"{API_KEY_HEADER} header."
 )
 _ENCODED = re.compile(rb"[!-\"$-~]*")
+
+
+# A form has 8 KB at most and comes with the head of its request, or right after it.
+_FORM_SECONDS = 3.0
+# Of one key, while their forms have not arrived: neither a slot nor a rate limits them yet.
+_WAITING_FORMS = 16
 
 
 async def read_form(request: web.Request) -> str:
@@ -107,6 +116,7 @@ class CompatibleAdapter(RequestAdapter):
     def __init__(self, form_paths: Collection[str]) -> None:
         """`form_paths` are the templates of paths that may receive a form; all others refuse every body unread."""
         self._form_paths = frozenset(form_paths)
+        self._waiting = Counter[str]()  # requests whose form has not arrived, by key
 
     def recognizes(self, request: web.BaseRequest) -> bool:
         """Return whether `Accept` asks for the profile: `application/vnd.<name>+json;version=1`."""
@@ -142,12 +152,29 @@ class CompatibleAdapter(RequestAdapter):
                 raise BodyNotAllowed
             return request
         observation.is_compatible = True
-        form = await read_form(request) if request.body_exists else ""
+        form = await self._form(request, key) if request.body_exists else ""
         require_bounded_target(request.raw_path + form)
         defaults = {name: value for name, value in _DEFAULTS.items() if name in schema.fields}
         sent = request.rel_url.raw_query_string
         query = compatible_query(sent, form, request.match_info, defaults)
         return request if query == sent else _with_query(request, query)
+
+    async def _form(self, request: web.Request, key: ApiKey) -> str:
+        """Return the form; raise MalformedRequest if it comes too late, and ConcurrencyLimited if many are awaited."""
+        if request.content.is_eof():
+            return await read_form(request)
+        if self._waiting[key.key_id] >= _WAITING_FORMS:
+            raise ConcurrencyLimited(_WAITING_FORMS)
+        self._waiting[key.key_id] += 1
+        try:
+            async with asyncio.timeout(_FORM_SECONDS):
+                return await read_form(request)
+        except TimeoutError:
+            raise MalformedRequest(f"The form in the body did not arrive within {_FORM_SECONDS:.0f} s.") from None
+        finally:
+            self._waiting[key.key_id] -= 1
+            if not self._waiting[key.key_id]:
+                del self._waiting[key.key_id]
 
     def problem(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the document with a word as `status`, which those clients test, and `status_code` the number."""

@@ -240,3 +240,39 @@ async def test_a_form_that_ends_early_is_not_a_defect_of_the_service(
     assert (await ask(compatible, "/api/companies", x_api_key=compatible.profiled))[0] == 200
     assert "Traceback" not in caplog.text
     assert " failed" not in caplog.text
+
+
+async def test_a_form_that_never_arrives_is_not_waited_for(
+    compatible: Compatible, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.compatible._FORM_SECONDS", 0.05)
+    answer = await exchange_one(compatible.port, _form(compatible, "platform_company_id=", 200))
+    assert (answer.status, answer.headers["Connection"]) == (400, "close")
+    assert "The form in the body did not arrive within" in answer.body.decode()
+
+
+async def test_a_key_has_few_requests_whose_form_has_not_arrived(
+    compatible: Compatible, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a slot nor a rate limits them before their form is there."""
+    monkeypatch.setattr("service.compatible._WAITING_FORMS", 2)
+    monkeypatch.setattr("service.compatible._FORM_SECONDS", 60.0)
+    writers: list[asyncio.StreamWriter] = []
+    for _ in range(2):
+        _, writer = await asyncio.open_connection("127.0.0.1", compatible.port)
+        writer.write(_form(compatible, "platform_company_id=", 200))
+        writers.append(writer)
+
+    async def answer(length: int) -> int:
+        form = "platform_company_id=summit-crest"
+        return (await exchange_one(compatible.port, _form(compatible, form, len(form) + length))).status
+
+    # Until both have been read by the service.
+    await asyncio.sleep(0.3)
+    assert (await answer(100), await answer(0)) == (429, 200)
+    for writer in writers:
+        writer.close()
+        await writer.wait_closed()
+    await asyncio.sleep(0.3)
+    monkeypatch.setattr("service.compatible._FORM_SECONDS", 0.05)
+    assert await answer(100) == 400
