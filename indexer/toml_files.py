@@ -1,7 +1,6 @@
 """TOML files that operators write: column maps and maps of sources, read within bounds.
 
-The parser takes memory and time beyond all measure for a few kilobytes of dots, and has limits of its own that are no
-errors of TOML.
+The standard parser needs gigabytes for a few kilobytes of dots, and some of its own limits are not TOML errors.
 """
 
 import math
