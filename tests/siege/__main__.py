@@ -14,14 +14,12 @@ from pathlib import Path
 import uvloop
 
 from embedded import NodeOptions
-from tests.chaos.cluster_nodes import running
-from tests.chaos.loaded_service import load_cluster
-from tests.chaos.report import concluded
-from tests.chaos.results import ChaosResults
-from tests.chaos.scenario_cluster import FULL
-from tests.chaos.scenario_result import ScenarioResult
 from tests.siege.judgement import judged
 from tests.siege.siege_run import ATTACKS, SiegeScale, besiege
+from tests.simulation.nodes import running
+from tests.simulation.results import ChaosResults, ScenarioResult, concluded
+from tests.simulation.scenario import FULL
+from tests.simulation.services import load_cluster
 
 _PEACE_SHARE = 0.2
 _ROUNDS = 2

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from bench.accounting import peak_bytes
 from bench.questions import COMPANY
-from tests.chaos.loaded_service import COMMAND
 from tests.network.server import Connection, serving
+from tests.simulation.services import COMMAND
 
 _BLOCK_BYTES = 8_000_000
 _LOOK_SECONDS = 0.05

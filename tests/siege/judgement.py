@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from tests.chaos.overload import percentile
-from tests.chaos.scenario_result import ScenarioResult
 from tests.siege.bombs import BombOutcome
 from tests.siege.honest_readers import PEACE, SIEGE
 from tests.siege.siege_run import SiegeObservations
+from tests.simulation.requests import percentile
+from tests.simulation.results import ScenarioResult
 
 # The p99 in a siege compared with that in peace, and a worker's memory compared with that at rest.
 _MAX_SLOWDOWN = 5.0

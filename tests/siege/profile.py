@@ -11,12 +11,12 @@ from dataclasses import replace
 import uvloop
 
 from embedded import NodeOptions
-from tests.chaos.cluster_nodes import running
-from tests.chaos.loaded_service import LoadedCluster, load_cluster
-from tests.chaos.overload import percentile
-from tests.chaos.scenario_cluster import FULL
 from tests.siege.honest_readers import PEACE, SIEGE
 from tests.siege.siege_run import ATTACKS, SiegeObservations, SiegeScale, besiege
+from tests.simulation.nodes import running
+from tests.simulation.requests import percentile
+from tests.simulation.scenario import FULL
+from tests.simulation.services import LoadedCluster, load_cluster
 
 _CONNECTIONS = 100
 

@@ -15,14 +15,14 @@ from bench.accounting import resident_bytes
 from bench.questions import COMPANY
 from cluster.connection import connect
 from service.keys.store import KeyGrant, KeyStore
-from tests.chaos.loaded_service import LoadedCluster, RunningServe
 from tests.processes import workers_of
 from tests.siege import floods, slow_readers
 from tests.siege.bombs import BombOutcome, attack_clients
 from tests.siege.decoy import running_decoy
 from tests.siege.honest_readers import PAUSE, PEACE, SIEGE, HonestPlan, HonestReport
-from tests.siege.processor_clock import ProcessorClock
 from tests.siege.target import Attack, SiegeTarget
+from tests.simulation.services import LoadedCluster, RunningServe
+from tests.simulation.usage import ProcessorClock
 
 ATTACKS: dict[str, Attack] = {
     "stall": slow_readers.stall,
@@ -129,7 +129,8 @@ class _Siege:
         self._workers = await _all_workers(self._serving)
         with tempfile.TemporaryDirectory(prefix="brokerage-siege-") as name:
             file = Path(name) / "honest.json"
-            plan = HonestPlan(self._serving.url, honest, COMPANY, self._scale.phases())
+            source = str(self._stage.source)
+            plan = HonestPlan(self._serving.url, honest, COMPANY, source, self._scale.phases())
             process = await _readers(file, plan)
             bombing = asyncio.create_task(self._bomb(Path(name)))
             clock = self._clock(process.pid)

@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.chaos.loaded_service import load_cluster
 from tests.siege.bombs import BombOutcome, bomb
 from tests.siege.honest_readers import PEACE, SIEGE, HonestReport
 from tests.siege.judgement import judged
 from tests.siege.siege_run import ATTACKS, FAILED_ATTACKS, SiegeObservations, SiegeScale, besiege
 from tests.siege.target import SiegeTarget
+from tests.simulation.services import load_cluster
 
 _SMALL = SiegeScale(peace=0.5, siege=1.5, rounds=2, connections=3, bomb_bytes=16_000_000, bomb_seconds=10.0)
 _MEGABYTE = 1_000_000
