@@ -1,16 +1,11 @@
 """A cluster of its own for disasters, with a folder for backups."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from embedded import EmbeddedCluster, NodeOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture(scope="session")

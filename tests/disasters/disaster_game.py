@@ -1,24 +1,14 @@
 """The game: consumers of one run, what operators do about its disasters, and the search for lies."""
 
-from __future__ import annotations
-
 import math
 import secrets
-from typing import TYPE_CHECKING
 
-from mappings import LISTING, SOLD_LISTING
-from tests.chaos.machine_model import CHILDREN, LONE, NUMBERS, RecordForm
-from tests.chaos.machine_queries import FeedQuery
-from tests.disasters.disaster_run import DisasterRun
-from tests.disasters.disaster_world import FOLLOWED, HOME
-from tests.disasters.readers import PullClient, TokenFollower, WatermarkPoller
-
-if TYPE_CHECKING:
-    from mappings import Resource
-    from tests.disasters.disaster_world import DisasterWorld
-    from tests.disasters.readers import Reader
-    from tests.disasters.run_log import RunLog
-    from tests.disasters.source_records import Change
+from mappings import LISTING, SOLD_LISTING, Resource
+from tests.disasters.disaster_run import DisasterRun, RunLog
+from tests.disasters.disaster_world import HOME, DisasterWorld
+from tests.disasters.readers import PullClient, Reader, TokenFollower, WatermarkPoller
+from tests.simulation.history import FEEDS
+from tests.simulation.model import CHILDREN, LONE, NUMBERS, Change, FeedQuery, RecordForm
 
 _CHILD, _TWO = frozenset(CHILDREN[:1]), frozenset((CHILDREN[0], LONE))
 _ATTEMPTS = 3
@@ -56,10 +46,10 @@ class DisasterGame:
             *self.pollers,
         ]
 
-    async def start(self, given: list[Change]) -> None:
+    async def start(self, given: list[tuple[int, Change]]) -> None:
         """Load the first records."""
         await self.run.start()
-        for resource in FOLLOWED:
+        for resource in FEEDS:
             assert await self.run.update(resource, self.run.sources[resource].changed(given))
 
     async def read(self, which: int, pages: float, process: int) -> None:
@@ -137,7 +127,7 @@ class DisasterGame:
         if run.steps:
             raise Stop("operators cannot take their next step")
         await self.move_service(HOME)
-        for resource in FOLLOWED:
+        for resource in FEEDS:
             await self._publish(resource)
         await run.look()
         for number, reader in enumerate(self.readers):

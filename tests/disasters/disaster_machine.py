@@ -1,38 +1,30 @@
 """A state machine of disasters. A lie: a consumer believes that its copy is current, and what is served differs."""
 
-from __future__ import annotations
-
+import asyncio
 import math
 import time
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Coroutine
+from typing import Any, ClassVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from indexer import rollback
-from tests.chaos.machine_model import CHILDREN, FORMS, LONE
 from tests.disasters.disaster_game import DisasterGame
-from tests.disasters.disaster_world import FOLLOWED, FOREIGN, HOME
-from tests.disasters.run_log import RunLog
-from tests.disasters.source_records import RECORDS
-
-if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Coroutine
-
-    from tests.disasters.disaster_run import DisasterRun
-    from tests.disasters.disaster_world import DisasterWorld
-    from tests.disasters.source_records import Change
+from tests.disasters.disaster_run import DisasterRun, RunLog
+from tests.disasters.disaster_world import FOREIGN, HOME, RECORDS, DisasterWorld
+from tests.simulation.history import FEEDS
+from tests.simulation.model import CHILDREN, FORMS, LONE, Change
 
 _BACKUPS = 3
 _REBUILDS = 2  # they cost as much as all the rest
 _MINUTES, _HOUR, _DAYS = 100.0, 3_600.0, 400 * 86_400.0
 
-RESOURCES = {resource.alias: resource for resource in FOLLOWED}
+RESOURCES = {resource.alias: resource for resource in FEEDS}
 aliases = st.sampled_from(["listings", "listings", "sold_listings"])
 records = st.integers(0, RECORDS - 1)
 one_change = st.tuples(records, st.one_of(st.sampled_from(FORMS), st.sampled_from(["deletion", "touch"])))
-some_changes = st.lists(one_change, min_size=1, max_size=4, unique_by=lambda one: one[0])
+some_changes = st.lists(one_change, min_size=1, max_size=4, unique_by=lambda change: change[0])
 # How many steps the indexer may take before it pauses.
 rooms = st.sampled_from([math.inf, math.inf, math.inf, 0, 1, 2, 3])
 scopes = st.sampled_from(["everything", "one resource", "control"])
@@ -88,7 +80,7 @@ class DisasterMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.may_write)
     @rule(alias=aliases, changes=some_changes, room=rooms)
-    def update(self, alias: str, changes: list[Change], room: float) -> None:
+    def update(self, alias: str, changes: list[tuple[int, Change]], room: float) -> None:
         """Insert, change, move, delete or touch records."""
         lines = self.run.sources[RESOURCES[alias]].changed(changes)
         self.do("update", self.run.update(RESOURCES[alias], lines, room), f"{alias} {changes} {room}")
@@ -131,7 +123,7 @@ class DisasterMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.may_write)
     @rule(alias=aliases, changes=some_changes, which=some_readers, process=two)
-    def publish(self, alias: str, changes: list[Change], which: list[int], process: int) -> None:
+    def publish(self, alias: str, changes: list[tuple[int, Change]], which: list[int], process: int) -> None:
         """Publish changes, and let consumers read them."""
         self.update(alias, changes, math.inf)
         self.read(which, math.inf, process)

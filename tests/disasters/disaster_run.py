@@ -6,35 +6,46 @@ import asyncio
 import math
 import shutil
 import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from elasticsearch import ApiError, NotFoundError
 
 from indexer import begin_new_epochs
 from indexer.documents.companies import EVERY_COMPANY, CoverageRequest
 from indexer.errors import IndexerError
-from mappings import LISTING
+from mappings import LISTING, Resource
 from service.health.monitor import HEALTH_MONITOR
-from tests.disasters.backups import back_up, delete, restore
-from tests.disasters.disaster_world import ALL, FOLLOWED, HOME
-from tests.disasters.served_records import Served, read_served
-from tests.disasters.source_records import SourceRecords
+from tests.disasters.disaster_world import ALL, HOME, DisasterSource, DisasterWorld, Served
 from tests.records import write
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
-
-    from mappings import Resource
-    from tests.chaos.machine_control import ControlledReplica
-    from tests.disasters.disaster_world import DisasterWorld
-    from tests.disasters.run_log import RunLog
-
-    Named = dict[str, str]
+from tests.simulation.control import ControlledReplica, PausableWork
+from tests.simulation.history import FEEDS
 
 _PROCESSES = 2  # of the service
 _OPERATOR_SECONDS = 10  # that operators take for one step
+_SHOWN_CHARACTERS = 300  # of a text from outside
+
+
+@dataclass
+class RunLog:
+    """Counts of all runs, and the events of one."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    events: list[str] = field(default_factory=list)
+
+    def begin(self) -> None:
+        """Begin another run."""
+        self.counts["runs"] += 1
+        self.events = []
+
+    def add(self, name: str, detail: object = "") -> None:
+        """Count an event, and keep it with its details."""
+        self.counts[name] += 1
+        shown = str(detail)[:_SHOWN_CHARACTERS]
+        self.events.append(f"{name}: {shown}" if shown else name)
 
 
 @dataclass
@@ -44,8 +55,8 @@ class DisasterRun:
     world: DisasterWorld
     repository: str
     log: RunLog
-    sources: dict[Resource, SourceRecords] = field(
-        default_factory=lambda: {resource: SourceRecords(resource) for resource in FOLLOWED}
+    sources: dict[Resource, DisasterSource] = field(
+        default_factory=lambda: {resource: DisasterSource(resource) for resource in FEEDS}
     )
     processes: list[ControlledReplica] = field(default_factory=list)
     place: str = HOME  # the indices that the service reads
@@ -54,12 +65,15 @@ class DisasterRun:
     undeclared: set[Resource] = field(default_factory=set)  # that went back, and whose new epoch has not begun
     steps: list[Callable[[], Awaitable[bool]]] = field(default_factory=list)  # that operators have still to take
     _exits: AsyncExitStack = field(default_factory=AsyncExitStack)
-    _work: asyncio.Task[Any] | None = None
     _resource: Resource = LISTING  # of the present work
+
+    def __post_init__(self) -> None:
+        """Begin without work."""
+        self._work = PausableWork(self.world.gate)
 
     async def start(self) -> None:
         """Replace the indices with empty ones, and start the service."""
-        await restore(self.world, HOME, "base", self.pattern)
+        await self.world.restore(HOME, "base", self.pattern)
         self.bench, self.gated = self.world.bench(HOME), self.world.bench(HOME, self.world.gated)
         self.set_clocks()
         await self.restart_service()
@@ -76,7 +90,7 @@ class DisasterRun:
     @property
     def is_idle(self) -> bool:
         """Whether no work of the indexer is paused."""
-        return self._work is None
+        return self._work.is_idle
 
     def process(self, number: int) -> ControlledReplica:
         """Return a process of the service, which may read foreign indices."""
@@ -117,27 +131,15 @@ class DisasterRun:
 
     async def _begin(self, work: Coroutine[Any, Any, Any], resource: Resource, room: float, *, refreshes: bool) -> bool:
         self._resource = resource
-        self.world.gate.begin(self.bench.connection.alias(resource), room, refreshes=refreshes)
-        self._work = asyncio.create_task(work)
-        return await self._held()
+        alias = self.bench.connection.alias(resource)
+        return self._ended(await self._work.begin(work, alias, room, refreshes=refreshes))
 
     async def go_on(self, room: float = math.inf) -> bool:
         """Resume paused work; return whether it is done and published."""
-        if self._work is None:
-            return False
-        self.world.gate.open(room)
-        return await self._held()
+        return self._ended(await self._work.go_on(room))
 
-    async def _held(self) -> bool:
-        work = self._work
-        assert work is not None
-        holding = asyncio.create_task(self.world.gate.is_held.wait())
-        await asyncio.wait({work, holding}, return_when=asyncio.FIRST_COMPLETED)
-        holding.cancel()
-        if not work.done():
-            return False
-        self._work = None
-        is_done = self._is_done(work)
+    def _ended(self, work: asyncio.Task[Any] | None) -> bool:
+        is_done = work is not None and self._is_done(work)
         self.undeclared -= {self._resource} if is_done else set()
         return is_done
 
@@ -158,19 +160,19 @@ class DisasterRun:
         """Return what is served at the place that the service reads; None if there is nothing."""
         if self.place == HOME and resource in self.closed:
             return self.closed[resource]
-        return await read_served(self.world, self.place, resource)
+        return await self.world.served(self.place, resource)
 
     # What befalls the indices.
 
     async def back_up(self) -> None:
         """Take a backup of everything."""
         name = f"backup-{len(self.backups)}"
-        await back_up(self.world, self.repository, name, self.pattern)
+        await self.world.back_up(self.repository, name, self.pattern)
         self.backups.append(name)
 
     async def lose(self, pattern: str) -> None:
         """Lose indices."""
-        await delete(self.world, pattern)
+        await self.world.delete(pattern)
         left = await self.world.admin.indices.get(index=self.pattern, expand_wildcards="all")
         begins = {resource: f"{self.bench.connection.alias(resource)}-v" for resource in self.closed}
         for resource, begin in begins.items():
@@ -180,13 +182,13 @@ class DisasterRun:
     async def restore(self, backup: str, pattern: str) -> bool:
         """Restore indices from a backup."""
         await self.lose(pattern)
-        await restore(self.world, self.repository, backup, pattern)
-        self.undeclared |= set(FOLLOWED)
+        await self.world.restore(self.repository, backup, pattern)
+        self.undeclared |= set(FEEDS)
         return True
 
     async def reindex(self) -> bool:
         """Build everything again from the source, as after a loss; return whether that was possible."""
-        self.undeclared |= set(FOLLOWED)
+        self.undeclared |= set(FEEDS)
         write(self.bench.folder, {resource: source.full() for resource, source in self.sources.items()})
         try:
             await self.world.store_keys(self.bench.connection)
@@ -237,7 +239,7 @@ class DisasterRun:
         with suppress(Exception):
             await self.go_on()
         await self._exits.aclose()
-        await delete(self.world, self.pattern)
+        await self.world.delete(self.pattern)
         if self.backups:
             await self.world.admin.snapshot.delete_repository(name=self.repository)
             shutil.rmtree(self.world.backups / self.repository)

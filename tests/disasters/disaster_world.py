@@ -4,46 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
-from aiohttp.test_utils import TestClient, TestServer
+from elasticsearch import ApiError, AsyncElasticsearch, NotFoundError
 
 from cluster.connection import ConnectionSettings, connect
-from cluster.control_index import ensure_index
+from cluster.control_index import ensure_index, read_mark
 from indexer import IndexerSettings
-from mappings import COMPANY, LISTING, SOLD_LISTING
-from service.app import create_app
+from mappings import COMPANY, Resource
+from mappings.stored_document import is_move
 from service.keys.api_key import KEYS_INDEX_BODY
-from service.keys.store import KeyGrant, KeyStore
-from service.services import SERVICES
+from service.keys.store import KeyStore
 from service.settings import ServiceSettings
-from tests.chaos.machine_control import ControlledClock, ControlledReplica, StepGate
-from tests.chaos.machine_model import CHILDREN, FORMS, LONE, NUMBERS, PARENT
-from tests.disasters.backups import back_up
-from tests.disasters.source_records import SourceRecords
 from tests.indexer.conftest import Bench
-from tests.records import envelope, write
+from tests.records import write
+from tests.simulation.control import ControlledClock, ControlledReplica, StepGate, controlled_replica
+from tests.simulation.history import FEEDS
+from tests.simulation.model import FORMS, GRANTS, LONE, Change, SourceRecords, States, company_lines, state_of
 from tests.waiting import Hurry
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from elasticsearch import AsyncElasticsearch
-
-FOLLOWED = (LISTING, SOLD_LISTING)
-ALL = (COMPANY, *FOLLOWED)
+RECORDS = 9
+ALL = (COMPANY, *FEEDS)
 HOME = "home"
 # Names of foreign indices, and their numbers of records: their marks are below or above those of a run.
 FOREIGN = {"low": 4, "high": 100}
-GRANTS = {
-    "all": KeyGrant("all", all_companies=True, rate=None),
-    "child": KeyGrant("child", companies=(CHILDREN[0],), rate=None),
-    "two": KeyGrant("two", companies=(CHILDREN[0], LONE), rate=None),
-}
 # Timeouts are not tested here; a mark whose refresh fails is stale at once; the service looks when the game lets it.
 _SERVICE = ServiceSettings(
     deadline_seconds=300.0, shared_seconds=3_600.0, fresh_seconds=3_600.0, stale_seconds=3_600.0, concurrency=64
@@ -58,6 +47,35 @@ _SETTINGS = IndexerSettings(
 )
 # Each look at the clock of a lock finds its holder silent: a lock that a backup held is taken over at once.
 _LOCK_STEP_SECONDS = 60.0
+_AT_MOST = 1_000  # records
+
+
+class DisasterSource:
+    """The records of one resource as their source knows them, by number. Disasters do not change it."""
+
+    def __init__(self, resource: Resource) -> None:
+        self.live: States = {}
+        self._records = SourceRecords(resource, self.live.get)
+
+    def changed(self, changes: Sequence[tuple[int, Change]]) -> list[dict[str, Any]]:
+        """Apply changes, and return their lines."""
+        states = self._records.changed({f"r{at}": change for at, change in changes})
+        self.live.update(states)
+        return self._records.lines(states)
+
+    def full(self, lacking: frozenset[int] = frozenset(), company: str = "") -> list[dict[str, Any]]:
+        """Return the lines of a full source, without some records, of all companies by default."""
+        owned = {name for name in self.live if company in {"", self._records.owner.get(name, LONE)}}
+        kept = {name: state for name, state in self.live.items() if name in owned and int(name[1:]) not in lacking}
+        return self._records.lines(kept)
+
+
+@dataclass
+class Served:
+    """The names of the live records by identifier; `is_settled` if none of them waits to be published."""
+
+    names: dict[str, str]
+    is_settled: bool
 
 
 @dataclass
@@ -98,10 +116,9 @@ class DisasterWorld:
     async def build(self, name: str, records: int = 0) -> None:
         """Build indices with this number of records, and the companies and keys that all sets of indices have."""
         bench = self.bench(name)
-        companies = [_company(company, number) for company, number in NUMBERS.items()]
         given = [(at, FORMS[at % len(FORMS)]) for at in range(records)]
-        lines = {resource: SourceRecords(resource).changed(given) for resource in FOLLOWED}
-        write(bench.folder, {COMPANY: companies, **lines})
+        lines = {resource: DisasterSource(resource).changed(given) for resource in FEEDS}
+        write(bench.folder, {COMPANY: company_lines(), **lines})
         assert (await bench.build_folder(ALL)).exit_code == 0
         await self.store_keys(bench.connection)
 
@@ -118,12 +135,49 @@ class DisasterWorld:
             await self.admin.index(index=connection.keys_index, id=key_id, document=document)
         await self.admin.indices.refresh(index=connection.keys_index)
 
-    @asynccontextmanager
-    async def service(self, name: str) -> AsyncIterator[ControlledReplica]:
+    def service(self, name: str) -> AbstractAsyncContextManager[ControlledReplica]:
         """Run a process of the service on a set of indices."""
-        app = create_app(_SERVICE, self.connection(name))
-        async with TestClient(TestServer(app)) as http:
-            yield ControlledReplica(http, app[SERVICES])
+        return controlled_replica(_SERVICE, self.connection(name))
+
+    # Elasticsearch's snapshots of the indices of a run.
+
+    async def back_up(self, repository: str, name: str, pattern: str) -> None:
+        """Take a snapshot of the indices of a pattern; the repository is created with its first one."""
+        location = {"type": "fs", "settings": {"location": str(self.backups / repository)}}
+        await self.admin.snapshot.create_repository(name=repository, repository=location, verify=False)
+        taken = await self.admin.snapshot.create(
+            repository=repository, snapshot=name, indices=pattern, include_global_state=False, wait_for_completion=True
+        )
+        assert taken["snapshot"]["state"] == "SUCCESS", taken
+
+    async def restore(self, repository: str, name: str, pattern: str) -> None:
+        """Replace the indices of a pattern with those of a snapshot."""
+        await self.delete(pattern)
+        restored = await self.admin.snapshot.restore(
+            repository=repository, snapshot=name, indices=pattern, include_global_state=False, wait_for_completion=True
+        )
+        assert restored["snapshot"]["shards"]["failed"] == 0, restored
+
+    async def delete(self, pattern: str) -> None:
+        """Delete the indices of a pattern, closed ones included."""
+        if names := list(await self.admin.indices.get(index=pattern, expand_wildcards="all", ignore_unavailable=True)):
+            await self.admin.indices.delete(index=names)
+
+    async def served(self, place: str, resource: Resource) -> Served | None:
+        """Return what is served of a resource from a set of indices, read without the service; None if nothing."""
+        connection = self.connection(place)
+        try:
+            found = await self.admin.search(index=connection.alias(resource), size=_AT_MOST)
+            mark = await read_mark(self.admin, connection.control_index, connection.alias(resource))
+        except NotFoundError:
+            return None
+        except ApiError:  # closed: it was so when it was backed up
+            return Served({}, is_settled=False)
+        documents = {hit["_id"]: hit["_source"] for hit in found["hits"]["hits"]}
+        states = {name: state_of(document) for name, document in documents.items() if not is_move(name)}
+        highest = max((document["sequence"] for document in documents.values()), default=0)
+        names = {name: state.name for name, state in states.items() if state.name is not None}
+        return Served(names, mark is None or highest <= mark.sequence)
 
 
 @asynccontextmanager
@@ -131,9 +185,7 @@ async def opened_world(url: str, folder: Path, backups: Path) -> AsyncIterator[D
     """Open the clients and replace the clocks of indexer and service."""
     settings = ConnectionSettings(url=(url,))
     async with AsyncExitStack() as stack:
-        admin, gated = [
-            await stack.enter_async_context(connect(settings, connections=8, timeout=120)) for _ in range(2)
-        ]
+        admin, gated = [await stack.enter_async_context(connect(settings, connections=8, timeout=120)) for _ in "ab"]
         now = time.time_ns() // 1_000_000
         clock = stack.enter_context(patch("indexer.clock.time", ControlledClock(now)))
         service_clock = ServiceClock(2 * _SERVICE.shared_seconds)
@@ -143,13 +195,8 @@ async def opened_world(url: str, folder: Path, backups: Path) -> AsyncIterator[D
         stack.enter_context(patch("brokerage_feed.http_client.sleep", lambda _: asyncio.sleep(0)))
         world = DisasterWorld(url, folder, backups, admin, gated, StepGate(gated.transport), clock, service_clock)
         await world.build(HOME)
-        await back_up(world, HOME, "base", f"{HOME}-*")
+        await world.back_up(HOME, "base", f"{HOME}-*")
         for name, records in FOREIGN.items():
             await world.build(name, records)
             world.foreign[name] = await stack.enter_async_context(world.service(name))
         yield world
-
-
-def _company(name: str, number: str) -> dict[str, Any]:
-    parent = {"parent_company_id": PARENT} if name in CHILDREN else {}
-    return envelope(COMPANY, {"platform_company_id": name, "numeric_id": number}, **parent)

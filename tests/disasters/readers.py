@@ -3,10 +3,9 @@
 Each `read` returns whether the consumer believes that its copy is current. Refusals are errors that a consumer sees.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 import orjson
 
@@ -14,27 +13,20 @@ from brokerage_feed.copy_updater import CopyUpdater
 from brokerage_feed.errors import FeedRequestRejected, FeedUnavailable
 from brokerage_feed.feed import Feed
 from brokerage_feed.sqlite_copy import SqliteCopy
-from tests.disasters.disaster_world import FOLLOWED
+from mappings import Resource
+from tests.disasters.disaster_run import RunLog
 from tests.indexer.expected_state import TeamState
+from tests.simulation.control import ControlledReplica
+from tests.simulation.copies import Gone, Refused, SnapshotCopy, differences
+from tests.simulation.history import FEEDS
+from tests.simulation.model import FeedQuery
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mappings import Resource
-    from tests.chaos.machine_control import ControlledReplica
-    from tests.chaos.machine_queries import FeedQuery
-    from tests.disasters.run_log import RunLog
-
-    Named = dict[str, str]  # names of states by identifier
+Named = dict[str, str]  # names of states by identifier
 
 # The key is not known, the position is void, Elasticsearch has no answer.
 _REFUSALS = frozenset({401, 410, 503, 504})
-_GONE = 410
 _BEGINNING = 1  # second
-
-
-class Refused(Exception):
-    """The service refused a request."""
+_MOST_PAGES = 1_000
 
 
 class Reader(Protocol):
@@ -47,7 +39,7 @@ class Reader(Protocol):
     async def read(self, replica: ControlledReplica, keys: dict[str, str], pages: float) -> bool:
         """Read at most this number of pages; return whether the copy is believed to be current."""
 
-    def missing(self, resource: Resource, served: Named) -> Named:
+    def missing(self, resource: Resource, served: Named) -> dict[str, Any]:
         """Return how the copy differs from what is served: served and copied name by identifier."""
 
     def start_over(self) -> None:
@@ -70,15 +62,13 @@ class HttpReader:
     async def get(
         self, replica: ControlledReplica, keys: dict[str, str], path: str, query: dict[str, str]
     ) -> tuple[bytes, str | None]:
-        """Return the body and the watermark; raise Refused."""
-        url, headers = f"/v1/{path}", {"x-api-key": keys[self.ask.key]}
-        async with replica.http.get(url, params=query, headers=headers) as answer:
-            body = await answer.read()
-            if answer.status in _REFUSALS:
-                self.log.add(f"refused with {answer.status}", f"{path} {query} {body.decode()}")
-                raise Refused(str(answer.status))
-            assert answer.status == 200, body
-            return body, answer.headers.get("X-Next-Updated-Since")
+        """Return the body and the watermark; raise Refused, or Gone where a position is void."""
+        status, body, headers = await replica.ask(keys[self.ask.key], path, query)
+        if status in _REFUSALS:
+            self.log.add(f"refused with {status}", f"{path} {query} {body.decode()}")
+            raise (Gone if status == 410 else Refused)(status)
+        assert status == 200, body
+        return body, headers.get("X-Next-Updated-Since")
 
     def wanted(self, served: Named) -> Named:
         """Return the served records within the scope of the query."""
@@ -89,48 +79,24 @@ class HttpReader:
 class TokenFollower(HttpReader):
     """Takes a snapshot, then changes since its token; a 410 makes it start over."""
 
-    token: str = ""
-    copy: Named = field(default_factory=dict)
+    def __post_init__(self) -> None:
+        """Start without a copy."""
+        self.copy = SnapshotCopy(self.ask.resource.alias, self.size, self.ask.followed)
 
     async def read(self, replica: ControlledReplica, keys: dict[str, str], pages: float) -> bool:
         """Take a snapshot if there is no token, then read changes."""
+
+        async def get(path: str, query: dict[str, str]) -> bytes:
+            return (await self.get(replica, keys, path, query))[0]
+
         try:
-            if not self.token:
-                await self._snapshot(replica, keys)
-            while pages > 0:
-                if await self._changes(replica, keys):
-                    return True
-                pages -= 1
-        except Refused as refusal:
-            if str(refusal) == str(_GONE):
-                self.token = ""
-        return False
+            return await self.copy.read(get, min(pages, _MOST_PAGES))
+        except Refused:
+            return False
 
-    async def _snapshot(self, replica: ControlledReplica, keys: dict[str, str]) -> None:
-        body, _ = await self.get(replica, keys, f"snapshot/{self.ask.resource.alias}", self._market)
-        head, *lines, tail = [orjson.loads(line) for line in body.splitlines()]
-        assert head["count"] == tail["count"] == len(lines), f"not whole: {body!r}"
-        self.copy = {line["id"]: line["record"]["ListingID"] for line in lines}
-        self.token = head["token"]
-
-    async def _changes(self, replica: ControlledReplica, keys: dict[str, str]) -> bool:
-        query = {"since": self.token, "page_size": str(self.size), **self._market}
-        page = orjson.loads((await self.get(replica, keys, "changes", query))[0])
-        for change in page["changes"]:
-            if "reason" in change:
-                self.copy.pop(change["id"], None)
-            else:
-                self.copy[change["id"]] = change["record"]["ListingID"]
-        self.token = page["next"]
-        return bool(page["at_end"])
-
-    @property
-    def _market(self) -> dict[str, str]:
-        return {"market_status": self.ask.market} if self.ask.market != "all" else {}
-
-    def missing(self, _resource: Resource, served: Named) -> Named:
+    def missing(self, _resource: Resource, served: Named) -> dict[str, Any]:
         """Compare in both directions: deletions are part of the feed."""
-        return differences(self.wanted(served), self.copy)
+        return differences(self.wanted(served), self.copy.records)
 
     def start_over(self) -> None:
         """Do nothing: tokens must notice by themselves."""
@@ -153,9 +119,10 @@ class WatermarkPoller(HttpReader):
                 if await self._page(replica, keys):
                     return is_whole
                 pages -= 1
-        except Refused as refusal:
-            if str(refusal) == str(_GONE):
-                self.start_over()
+        except Gone:
+            self.start_over()
+        except Refused:
+            pass
         return False
 
     async def _page(self, replica: ControlledReplica, keys: dict[str, str]) -> bool:
@@ -173,7 +140,7 @@ class WatermarkPoller(HttpReader):
             self.watermark, self.cursor = self.next_watermark, ""
         return bool(page["FinalPage"])
 
-    def missing(self, _resource: Resource, served: Named) -> Named:
+    def missing(self, _resource: Resource, served: Named) -> dict[str, Any]:
         """Compare what is served only: walks do not name deletions."""
         wanted = self.wanted(served)
         return differences(wanted, {name: self.copy[name] for name in wanted if name in self.copy})
@@ -189,7 +156,7 @@ class PullClient:
 
     folder: Path
     log: RunLog = field(repr=False)
-    resources: tuple[Resource, ...] = FOLLOWED
+    resources: tuple[Resource, ...] = FEEDS
     is_rejected: bool = False
 
     async def read(self, replica: ControlledReplica, keys: dict[str, str], _pages: float) -> bool:
@@ -206,17 +173,11 @@ class PullClient:
         # A resource that was never loaded is named as absent, not as current.
         return updater.present == names
 
-    def missing(self, resource: Resource, served: Named) -> Named:
+    def missing(self, resource: Resource, served: Named) -> dict[str, Any]:
         """Compare in both directions."""
-        with SqliteCopy(self.folder, [each.alias for each in self.resources], "") as copy:
+        with SqliteCopy(self.folder, [followed.alias for followed in self.resources], "") as copy:
             rows = {row.id: orjson.loads(row.record)["ListingID"] for row in copy.rows(resource.alias)}
         return differences(served, rows)
 
     def start_over(self) -> None:
         """Do nothing: the client must notice by itself."""
-
-
-def differences(served: Named, copied: Named) -> dict[str, Any]:
-    """Return the identifiers whose served and copied names differ, with both."""
-    found = {name: (served.get(name), copied.get(name)) for name in served | copied}
-    return {name: (there, here) for name, (there, here) in found.items() if there != here}

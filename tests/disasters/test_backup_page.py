@@ -1,35 +1,28 @@
 """The commands of `docs/backup-and-restore.md`, run as they are written there; `-s` prints the rehearsal."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re
 import subprocess
 import sys
 import time
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aiohttp
 import pytest
 
 from cluster.connection import ConnectionSettings
+from embedded import EmbeddedCluster
 from mappings import AGENT, COMPANY, LISTING, RESOURCES, Resource
 from service.keys.store import KeyGrant, KeyStore
 from tests.consumer.conftest import copied, run
-from tests.consumer.service_process import environment, run_service
+from tests.consumer.service_process import ServiceProcess, environment, run_service
 from tests.consumer.test_pull_command import summary as summarized
-from tests.indexer.conftest import bench
+from tests.indexer.conftest import Bench, bench
 from tests.records import COMPANY_KEY, deletion, envelope, identifier_of
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from embedded import EmbeddedCluster
-    from tests.consumer.service_process import ServiceProcess
-    from tests.indexer.conftest import Bench
 
 __all__ = ["bench"]
 
@@ -81,9 +74,9 @@ class Rehearsal:
         began = time.monotonic()
         code, out, err = await run(self.folder, "--url", self.service.url, key=self.service.key)
         told: dict[str, Any] = summarized(out)
-        assert (code, err, {each["proof"] for each in told.values()}) == (0, "", {"equal"}), out
+        assert (code, err, {resource["proof"] for resource in told.values()}) == (0, "", {"equal"}), out
         assert self.copy() == await self.served()
-        sums = {name: sum(each[name] for each in told.values()) for name in ("snapshots", "changed", "removed")}
+        sums = {name: sum(resource[name] for resource in told.values()) for name in ("snapshots", "changed", "removed")}
         text = ", ".join(f"{count} {name}" for name, count in sums.items())
         self.steps.append(("brokerage pull", time.monotonic() - began, f"{text}; equal"))
         return told
@@ -99,8 +92,8 @@ class Rehearsal:
         found: dict[str, dict[str, str]] = {}
         for resource in RESOURCES:
             documents = (await self.bench.served(resource)).values()
-            live = [each for each in documents if not each["deleted"]]
-            found[resource.alias] = {each["id"]: f"{each['content'] % 2**64:016x}" for each in live}
+            live = [document for document in documents if not document["deleted"]]
+            found[resource.alias] = {one["id"]: f"{one['content'] % 2**64:016x}" for one in live}
         return found
 
     async def status(self, path: str, key: str = "") -> int:
@@ -136,7 +129,7 @@ def _one(resource: Resource, identifier: str, at: str, **changes: Any) -> dict[s
 @pytest.fixture
 async def rehearsal(bench: Bench, tmp_path: Path) -> AsyncIterator[Rehearsal]:
     """Some records of each resource, a service and a key."""
-    lines = {each: [_one(each, each.name.lower(), _EARLY)] for each in RESOURCES if each is not COMPANY}
+    lines = {of: [_one(of, of.name.lower(), _EARLY)] for of in RESOURCES if of is not COMPANY}
     lines[COMPANY] = [envelope(COMPANY)]
     lines[LISTING] = [_one(LISTING, f"l{number}", _EARLY) for number in range(_LISTINGS)]
     assert (await bench.build(lines)).exit_code == 0
