@@ -12,11 +12,9 @@ from pathlib import Path
 
 import uvloop
 
-from tests.chaos.report import concluded
-from tests.chaos.results import ChaosResults
-from tests.chaos.scenario_cluster import FULL, SHORT, ScenarioCluster, scenario_cluster
-from tests.chaos.scenario_result import ScenarioResult
 from tests.chaos.scenarios import SCENARIOS
+from tests.simulation.results import ChaosResults, ScenarioResult, concluded, report
+from tests.simulation.scenario import FULL, SHORT, ScenarioCluster, scenario_cluster
 
 
 def main() -> int:
@@ -31,17 +29,17 @@ def main() -> int:
 async def _play(given: argparse.Namespace) -> ChaosResults:
     """Run the chosen scenarios on one cluster, each after it has recovered."""
     played = ChaosResults()
-    _report("starting three nodes and loading them")
+    report("starting three nodes and loading them")
     async with scenario_cluster(SHORT if given.short else FULL) as ground:
         for name in given.only or SCENARIOS:
             started = time.monotonic()
-            _report(name)
+            report(name)
             await ground.nodes.complete()
             outcome = await _outcome(name, ground)
             played.take(name, outcome, time.monotonic() - started)
-            _report(f"{name}: {outcome.requests} requests, {outcome.wrong} wrong, {outcome.failed} failed")
+            report(f"{name}: {outcome.requests} requests, {outcome.wrong} wrong, {outcome.failed} failed")
             for sentence in outcome.violations:
-                _report(f"    {sentence}")
+                report(f"    {sentence}")
     return played
 
 
@@ -53,10 +51,6 @@ async def _outcome(name: str, ground: ScenarioCluster) -> ScenarioResult:
         traceback.print_exc()
         broken = f"it could not be played: {error!r}"
         return ScenarioResult(fault=name, requests=0, wrong=0, failed=0, outage_seconds=0.0, violations=[broken])
-
-
-def _report(what: str) -> None:
-    print(f"{time.strftime('%H:%M:%S')} {what}", file=sys.stderr, flush=True)
 
 
 def _arguments() -> argparse.Namespace:

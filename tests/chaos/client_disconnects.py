@@ -3,17 +3,18 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
+from elasticsearch import AsyncElasticsearch
 
-from tests.chaos.loaded_service import LoadedCluster, RunningServe, load_cluster
-from tests.chaos.scenario_result import ScenarioResult
+from cluster.connection import connect
 from tests.network.proxy import Proxy
+from tests.simulation.nodes import search_tasks
+from tests.simulation.results import ScenarioResult
+from tests.simulation.services import LoadedCluster, RunningServe, load_cluster
 from tests.waiting import until
 
 # How long a client stays where nothing holds its search.
@@ -29,46 +30,6 @@ _SLOTS_PER_LARGE_PAGE = 4
 _ESTABLISHED = "01"
 
 
-@dataclass(frozen=True)
-class _SearchMonitor:
-    """The searches of one stage, and the service's connections to Elasticsearch."""
-
-    session: aiohttp.ClientSession
-    stage: LoadedCluster
-    serving: RunningServe
-    elasticsearch: str  # the address at which the service reaches it
-
-    async def in_flight(self) -> int:
-        """Return the number of searches of the listings that Elasticsearch is running."""
-        found = await self._get("/_tasks?actions=*search*&detailed=true")
-        tasks = [task for node in found["nodes"].values() for task in node["tasks"].values()]
-        return len([task for task in tasks if f"{self.stage.connection.prefix}listings" in task["description"]])
-
-    async def finished(self) -> int:
-        """Return the number of searches of the listings that Elasticsearch has completed."""
-        found = await self._get(f"/{self.stage.connection.prefix}listings/_stats/search")
-        return int(found["_all"]["total"]["search"]["query_total"])
-
-    async def _get(self, path: str) -> Any:
-        async with self.session.get(self.stage.connection.url[0] + path) as response:
-            return await response.json()
-
-    def connections(self) -> int:
-        """Return the number of connections from the service to Elasticsearch."""
-        port = f"{urlsplit(self.elasticsearch).port:04X}"
-        process = Path("/proc") / str(self.serving.process.pid)
-        links = [str(descriptor.readlink()) for descriptor in (process / "fd").iterdir()]
-        rows = [line.split() for line in (process / "net/tcp").read_text(encoding="ascii").splitlines()[1:]]
-        remote = [f"socket:[{row[9]}]" for row in rows if row[2].endswith(f":{port}") and row[3] == _ESTABLISHED]
-        return len({*remote} & {*links})
-
-    async def page(self, path: str) -> int:
-        """Request a page and return its status."""
-        async with self.session.get(self.serving.url + path, headers={"x-api-key": self.stage.key}) as response:
-            await response.read()
-            return response.status
-
-
 async def hang_ups(
     urls: Sequence[str], clients: int = 500, listings: int = 4_000, proxy: Proxy | None = None
 ) -> ScenarioResult:
@@ -77,72 +38,89 @@ async def hang_ups(
     A proxy in front of Elasticsearch holds their searches until they have left: all must be cancelled then. Without
     one, how many are cancelled depends on how long they take.
     """
-    # Otherwise most would be refused immediately, and nothing would be abandoned.
+    # All are admitted: otherwise most would be refused immediately, and nothing would be abandoned.
+    settings = {"concurrency": clients, "elasticsearch_connections": _CONNECTIONS, "queue": clients}
+    if proxy:
+        settings |= {"concurrency": _SLOTS_PER_LARGE_PAGE * clients, "deadline_seconds": _HELD_DEADLINE_SECONDS}
     async with (
         load_cluster(urls, listings) as stage,
-        stage.service(
-            urls=[proxy.url] if proxy else (),
-            elasticsearch_connections=_CONNECTIONS,
-            queue=clients,
-            **_admitting(clients, is_held=proxy is not None),
-        ) as serving,
-        aiohttp.ClientSession() as session,
+        stage.service(urls=[proxy.url] if proxy else (), **settings) as serving,
+        connect(stage.connection, connections=2, timeout=60) as client,
     ):
-        sight = _SearchMonitor(session, stage, serving, proxy.url if proxy else urls[0])
+        elasticsearch = urlsplit(proxy.url if proxy else urls[0]).port or 0  # as the service reaches it
+        index = f"{stage.connection.prefix}listings"
         paths = _paths(stage, clients)
-        first = await sight.page(paths[0])
-        connected, finished = sight.connections(), await sight.finished()
+        first = await _page(stage, serving, paths[0])
+        connected, finished = _connections(serving.pid, elasticsearch), await _finished(client, index)
         await _leave(stage, serving, paths[1:], proxy)
         await asyncio.sleep(_LIMIT_SECONDS)
-        left, ended = await sight.in_flight(), await sight.finished() - finished
-        figures = {
-            f"searches running {_LIMIT_SECONDS:.0f} s after the last disconnect": str(left),
-            "searches cancelled": str(clients - ended),
-            "connections to Elasticsearch before and after": f"{connected} and {sight.connections()}",
+        left = len(await search_tasks(client, index))
+        cancelled = clients - (await _finished(client, index) - finished)
+        connected_after = _connections(serving.pid, elasticsearch)
+        statuses = first, await _page(stage, serving, paths[0])
+        log = serving.log.read_text(encoding="utf-8")
+        holds = {
+            f"{left} searches were left in Elasticsearch after {_LIMIT_SECONDS:.0f} s.": not left,
+            "Searches ran to their end although their clients had left.": cancelled >= (clients if proxy else 1),
+            "The log has an ERROR or a traceback.": "ERROR" not in log and "Traceback" not in log,
+            f"Pages before and after were answered {statuses}.": statuses == (200, 200),
+            "Connections to Elasticsearch stayed open.": _connections(serving.pid, elasticsearch) <= _CONNECTIONS,
         }
-        last = await sight.page(paths[0])
-        cancelled_enough = clients - ended >= (clients if proxy else 1)
-        violations = _violations(sight, left, cancelled_enough, (first, last))
     return ScenarioResult(
         fault=f"{clients} clients disconnect after {_PATIENCE_SECONDS * 1000:.0f} ms",
         requests=clients + 2,
         wrong=0,
-        failed=2 - [first, last].count(200),
+        failed=2 - statuses.count(200),
         outage_seconds=0.0,
-        figures=figures,
-        violations=violations,
+        figures={
+            f"searches running {_LIMIT_SECONDS:.0f} s after the last disconnect": str(left),
+            "searches cancelled": str(cancelled),
+            "connections to Elasticsearch before and after": f"{connected} and {connected_after}",
+        },
+        violations=[violation for violation, does_hold in holds.items() if not does_hold],
     )
 
 
-def _admitting(clients: int, *, is_held: bool) -> dict[str, int]:
-    """Return the settings of a service that takes the requests of all clients."""
-    if not is_held:
-        return {"concurrency": clients}
-    return {"concurrency": _SLOTS_PER_LARGE_PAGE * clients, "deadline_seconds": _HELD_DEADLINE_SECONDS}
+async def _finished(client: AsyncElasticsearch, index: str) -> int:
+    """Return the number of searches that Elasticsearch has completed."""
+    found = await client.indices.stats(index=index, metric="search")
+    return int(found["_all"]["total"]["search"]["query_total"])
+
+
+def _connections(pid: int, port: int) -> int:
+    """Return the number of connections from a process to a port."""
+    process = Path("/proc") / str(pid)
+    links = {str(descriptor.readlink()) for descriptor in (process / "fd").iterdir()}
+    rows = [line.split() for line in (process / "net/tcp").read_text(encoding="ascii").splitlines()[1:]]
+    remote = {f"socket:[{row[9]}]" for row in rows if row[2].endswith(f":{port:04X}") and row[3] == _ESTABLISHED}
+    return len(remote & links)
+
+
+async def _page(stage: LoadedCluster, serving: RunningServe, path: str) -> int:
+    """Request a page and return its status."""
+    headers = {"x-api-key": stage.key}
+    async with aiohttp.request("GET", serving.url + path, headers=headers) as response:
+        await response.read()
+        return response.status
 
 
 async def _leave(stage: LoadedCluster, serving: RunningServe, paths: Sequence[str], proxy: Proxy | None) -> None:
     """Let each client request its page and disconnect; those whose searches are held leave once all of them are."""
-    if proxy is None:
-        await asyncio.gather(*(_hang_up(serving.url, stage.key, path, at) for at, path in enumerate(paths)))
-        return
-    proxy.hold(f"/{stage.connection.prefix}listings/_search")
-    may_leave = asyncio.Event()
+    may_leave = asyncio.Event() if proxy else None
+    if proxy:
+        proxy.hold(f"/{stage.connection.prefix}listings/_search")
     leaving = [
         asyncio.create_task(_hang_up(serving.url, stage.key, path, at, may_leave)) for at, path in enumerate(paths)
     ]
-    await until(lambda: proxy.held == len(paths))
-    may_leave.set()
+    if proxy and may_leave:
+        await until(lambda: proxy.held == len(paths))
+        may_leave.set()
     await asyncio.gather(*leaving)
-    # What was not given up meanwhile is sent then, and runs to its end.
-    await _given_up(proxy)
-    await proxy.heal()
-
-
-async def _given_up(proxy: Proxy) -> None:
-    """Return when no search is held any more, or when one has been for too long."""
-    with suppress(TimeoutError):
-        await until(lambda: proxy.held == 0)
+    if proxy:
+        # What was not given up meanwhile is sent then, and runs to its end.
+        with suppress(TimeoutError):
+            await until(lambda: proxy.held == 0)
+        await proxy.heal()
 
 
 def _paths(stage: LoadedCluster, clients: int) -> list[str]:
@@ -166,15 +144,3 @@ async def _hang_up(url: str, key: str, path: str, at: int, may_leave: asyncio.Ev
         writer.close()
     else:
         writer.transport.abort()
-
-
-def _violations(sight: _SearchMonitor, left: int, cancelled_enough: bool, statuses: tuple[int, int]) -> list[str]:
-    log = sight.serving.log.read_text(encoding="utf-8")
-    held = {
-        f"{left} searches were left in Elasticsearch after {_LIMIT_SECONDS:.0f} s.": not left,
-        "Searches ran to their end although their clients had left.": cancelled_enough,
-        "The log has an ERROR or a traceback.": "ERROR" not in log and "Traceback" not in log,
-        f"Pages before and after were answered {statuses}.": statuses == (200, 200),
-        "Connections to Elasticsearch stayed open.": sight.connections() <= _CONNECTIONS,
-    }
-    return [violation for violation, holds in held.items() if not holds]

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.chaos.scenario_cluster import SHORT, ScenarioCluster, scenario_cluster
+from tests.simulation.scenario import SHORT, ScenarioCluster, scenario_cluster
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """A state machine of one feed: its writers and readers in any order.
 
-The indexer can pause between any two of its steps while consumers read. `machine_model` computes what they may and must
-see; `machine_walks` checks every page.
+The indexer can pause between any two of its steps while consumers read. `tests.simulation.model` computes what they may
+and must see; `machine_readers` checks every page.
 """
 
 import asyncio
@@ -15,20 +15,28 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from mappings import LISTING, SOLD_LISTING
 from tests.chaos.machine_environment import MachineEnvironment
-from tests.chaos.machine_model import ENDS, FORMS, OTHERS
-from tests.chaos.machine_queries import STYLES
 from tests.chaos.machine_readers import MachineReaders
-from tests.chaos.machine_run import Change, MachineRun
+from tests.chaos.machine_run import MachineRun
+from tests.simulation.model import ENDS, FORMS, OTHERS, Change
 
 _OPEN_WALKS = 3
 _REBUILDS = 2  # in one run: they cost as much as all the rest
 
+
+_STYLES: tuple[dict[str, str], ...] = (
+    {},
+    {"underscore_response": "true"},
+    {"timestamps_only": "true"},
+    {"timestamps_only": "true", "underscore_response": "true"},
+)
+
+
 records, forms = st.integers(0, len(ENDS) - 1), st.sampled_from(FORMS)
 one_change = st.tuples(records, st.one_of(forms, st.sampled_from(OTHERS)))
-some_changes = st.lists(one_change, min_size=1, max_size=4, unique_by=lambda one: one[0])
+some_changes = st.lists(one_change, min_size=1, max_size=4, unique_by=lambda change: change[0])
 # How many steps the indexer may take before it pauses.
 rooms = st.sampled_from([math.inf, math.inf, 0, 0, 1, 2, 3, 4])
-ways = st.tuples(st.integers(1, 5), st.sampled_from(STYLES))
+ways = st.tuples(st.integers(1, 5), st.sampled_from(_STYLES))
 choices, pages, two, four = st.integers(0, 11), st.integers(1, 4), st.integers(0, 1), st.integers(0, 3)
 
 
@@ -42,9 +50,7 @@ class FeedMachine(RuleBasedStateMachine):
     is_sound = False
 
     @initialize(
-        is_sold=st.booleans(),
-        given=st.lists(forms, min_size=6, max_size=len(ENDS)),
-        polling=st.tuples(ways, ways),
+        is_sold=st.booleans(), given=st.lists(forms, min_size=6, max_size=len(ENDS)), polling=st.tuples(ways, ways)
     )
     def start(self, is_sold: bool, given: list[Any], polling: Any) -> None:
         """Load some records; two consumers start without a copy."""
@@ -64,18 +70,13 @@ class FeedMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.play.may_write)
     @rule(changes=some_changes, room=rooms)
-    def update(self, changes: list[Change], room: float) -> None:
+    def update(self, changes: list[tuple[int, Change]], room: float) -> None:
         """Insert, change, move, delete, restore or touch records, or publish them late."""
         self.do(self.play.update(self.play.changed(changes), room))
 
     @precondition(lambda self: self.play.is_idle and self.rebuilds < _REBUILDS)
-    @rule(
-        lacking=st.sets(records, max_size=4),
-        ahead=some_changes,
-        age=st.integers(0, 3),
-        room=rooms,
-    )
-    def rebuild(self, lacking: set[int], ahead: list[Change], age: int, room: float) -> None:
+    @rule(lacking=st.sets(records, max_size=4), ahead=some_changes, age=st.integers(0, 3), room=rooms)
+    def rebuild(self, lacking: set[int], ahead: list[tuple[int, Change]], age: int, room: float) -> None:
         """Rebuild from a full source that lacks some records, has some changes already, and may be older."""
         self.rebuilds += 1
         source = {**self.play.truth.model.live, **self.play.changed(ahead)}
@@ -138,13 +139,8 @@ class FeedMachine(RuleBasedStateMachine):
         self.do(self.readers.follow(self.readers.followers[which], count, replica))
 
     @precondition(lambda self: self.play.is_idle)
-    @rule(
-        which=two,
-        changes=some_changes,
-        replica=two,
-        milliseconds=st.sampled_from([1, 1_500]),
-    )
-    def overtake(self, which: int, changes: list[Change], replica: int, milliseconds: int) -> None:
+    @rule(which=two, changes=some_changes, replica=two, milliseconds=st.sampled_from([1, 1_500]))
+    def overtake(self, which: int, changes: list[tuple[int, Change]], replica: int, milliseconds: int) -> None:
         """Change records during a search: later identical requests must not share its response."""
 
         async def change() -> None:

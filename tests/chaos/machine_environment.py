@@ -10,40 +10,28 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
-
-from aiohttp.test_utils import TestClient, TestServer
-from elasticsearch import AsyncElasticsearch
 
 from cluster.connection import ConnectionSettings, connect
 from indexer import IndexerSettings
 from indexer.documents.companies import EVERY_COMPANY
 from indexer.generations import candidate
 from indexer.source.lines import Source
-from mappings import COMPANY, LISTING, SOLD_LISTING, Resource
+from mappings import COMPANY, Resource
 from mappings.shards import ShardRanges, cut_evenly
 from mappings.stored_document import feed_key
-from service.app import create_app
-from service.keys.store import KeyGrant, KeyStore
-from service.services import SERVICES
+from service.keys.store import KeyStore
 from service.settings import ServiceSettings
-from tests.chaos.machine_control import ControlledClock, ControlledReplica, StepGate
-from tests.chaos.machine_model import CHILDREN, ENDS, LONE, NUMBERS, PARENT
 from tests.conftest import remove_indices
 from tests.indexer.conftest import Bench
-from tests.records import envelope, write
+from tests.records import write
+from tests.simulation.control import ControlledClock, ControlledReplica, StepGate, controlled_replica
+from tests.simulation.history import FEEDS
+from tests.simulation.model import ENDS, GRANTS, NUMBERS, company_lines
 from tests.waiting import Hurry
 
-RESOURCES = (LISTING, SOLD_LISTING)
 # Long enough for a busy machine: timeouts are not tested here.
 _SERVICE = ServiceSettings(deadline_seconds=300.0, shared_seconds=3_600.0, concurrency=64)
-_GRANTS = {
-    "all": KeyGrant("all", all_companies=True, rate=None),
-    "child": KeyGrant("child", companies=(CHILDREN[0],), rate=None),
-    "parent": KeyGrant("parent", parent_companies=(PARENT,), rate=None),
-    "two": KeyGrant("two", companies=(CHILDREN[0], LONE), rate=None),
-}
 
 
 @dataclass
@@ -65,19 +53,16 @@ class MachineEnvironment:
         self.rebuilds += 1
         chance = random.Random(self.rebuilds)  # noqa: S311 - repeatable
         keys = [feed_key(company, f"{self.examples:06}{end}") for company in NUMBERS for end in ENDS]
-        return cut_evenly(chance.sample(keys, len(keys) // 3), self.shards if resource in RESOURCES else 1)
+        return cut_evenly(chance.sample(keys, len(keys) // 3), self.shards if resource in FEEDS else 1)
 
     async def clear(self, resource: Resource, *, has_previous: bool) -> None:
         """Remove what a run has left. Every run starts with a generation to roll back to."""
-        client, pattern = (
-            self.bench.client,
-            f"{self.bench.connection.alias(resource)}-v*",
-        )
+        client, pattern = self.bench.client, f"{self.bench.connection.alias(resource)}-v*"
         await client.indices.refresh(index=pattern)
         hits = (await client.search(index=pattern, size=10_000, source=False))["hits"]["hits"]
         if hits:
             gone = [{key: hit[key] for key in ("_index", "_id", "_routing") if key in hit} for hit in hits]
-            actions = [{"delete": {name.replace("_r", "r"): value for name, value in each.items()}} for each in gone]
+            actions = [{"delete": {name.replace("_r", "r"): value for name, value in found.items()}} for found in gone]
             await client.bulk(operations=actions, refresh=True)
         if not has_previous:
             await self.rebuild_empty([resource])
@@ -105,38 +90,18 @@ async def opened(connection: ConnectionSettings, folder: Path, shards: int = 1) 
         refresh_interval="-1",  # only what the indexer refreshes is visible, or what a rule does
     )
     async with AsyncExitStack() as stack:
-        clients = [await stack.enter_async_context(_client(connection)) for _ in range(2)]
+        clients = [await stack.enter_async_context(connect(connection, connections=8, timeout=120)) for _ in "ab"]
         stack.push_async_callback(remove_indices, clients[0], connection.prefix)
         clock = stack.enter_context(patch("indexer.clock.time", ControlledClock(1_800_000_000_000)))
         stack.enter_context(patch("service.search.cached_value.time", Hurry(2 * _SERVICE.shared_seconds)))
         bench = Bench(clients[0], connection, settings, folder / "source")
         gate = StepGate(clients[1].transport)
-        companies = [_company(name, number) for name, number in NUMBERS.items()]
-        write(
-            bench.folder,
-            {COMPANY: companies, **{resource: [] for resource in RESOURCES}},
-        )
-        assert (await bench.build_folder([COMPANY, *RESOURCES])).exit_code == 0
+        write(bench.folder, {COMPANY: company_lines(), **{resource: [] for resource in FEEDS}})
+        assert (await bench.build_folder([COMPANY, *FEEDS])).exit_code == 0
         store = KeyStore(clients[0], connection.keys_index)
-        keys = {name: (await store.create(grant)).reveal() for name, grant in _GRANTS.items()}
-        replicas = [await stack.enter_async_context(_replica(connection)) for _ in range(2)]
+        keys = {name: (await store.create(grant)).reveal() for name, grant in GRANTS.items()}
+        replicas = [await stack.enter_async_context(controlled_replica(_SERVICE, connection)) for _ in "ab"]
         environment = MachineEnvironment(bench, gate, replace(bench, client=clients[1]), replicas, keys, clock, shards)
         stack.enter_context(patch.object(candidate, "choose_ranges", environment.choose_ranges))
-        await environment.rebuild_empty(list(RESOURCES))
+        await environment.rebuild_empty(list(FEEDS))
         yield environment
-
-
-def _client(connection: ConnectionSettings) -> AsyncElasticsearch:
-    return connect(connection, connections=8, timeout=120)
-
-
-@asynccontextmanager
-async def _replica(connection: ConnectionSettings) -> AsyncIterator[ControlledReplica]:
-    app = create_app(_SERVICE, connection)
-    async with TestClient(TestServer(app)) as http:
-        yield ControlledReplica(http, app[SERVICES])
-
-
-def _company(name: str, number: str) -> dict[str, Any]:
-    parent = {"parent_company_id": PARENT} if name in CHILDREN else {}
-    return envelope(COMPANY, {"platform_company_id": name, "numeric_id": number}, **parent)

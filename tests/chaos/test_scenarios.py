@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from tests.chaos.scenario_cluster import ScenarioCluster
-from tests.chaos.scenario_result import ScenarioResult
 from tests.chaos.scenarios import SCENARIOS
+from tests.simulation.results import ScenarioResult
+from tests.simulation.scenario import ScenarioCluster
 
 
 def _sound(outcome: ScenarioResult) -> None:
@@ -18,8 +18,8 @@ async def test_full_disks_truncated_responses_and_resets_cause_no_wrong_page(gro
     """Full disks are detected after ten seconds; the other scenarios run meanwhile, each with its own service."""
     async with asyncio.TaskGroup() as group:  # a failure cancels the others, which repair what they broke
         played = [group.create_task(_played(name, ground)) for name in ("disk", "cuts", "resets")]
-    for each in played:
-        _sound(each.result())
+    for scenario in played:
+        _sound(scenario.result())
 
 
 async def _played(name: str, ground: ScenarioCluster) -> ScenarioResult:
