@@ -18,7 +18,6 @@ from tests.simulation.scenario import FULL, SHORT, ScenarioCluster, scenario_clu
 
 
 def main() -> int:
-    """Run the scenarios, write the results, print the table."""
     given = _arguments()
     # The nodes and services of a run end with it, however it ends.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

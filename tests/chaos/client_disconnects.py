@@ -82,13 +82,11 @@ async def hang_ups(
 
 
 async def _finished(client: AsyncElasticsearch, index: str) -> int:
-    """Return the number of searches that Elasticsearch has completed."""
     found = await client.indices.stats(index=index, metric="search")
     return int(found["_all"]["total"]["search"]["query_total"])
 
 
 def _connections(pid: int, port: int) -> int:
-    """Return the number of connections from a process to a port."""
     process = Path("/proc") / str(pid)
     links = {str(descriptor.readlink()) for descriptor in (process / "fd").iterdir()}
     rows = [line.split() for line in (process / "net/tcp").read_text(encoding="ascii").splitlines()[1:]]
@@ -97,7 +95,6 @@ def _connections(pid: int, port: int) -> int:
 
 
 async def _page(stage: LoadedCluster, serving: RunningServe, path: str) -> int:
-    """Request a page and return its status."""
     headers = {"x-api-key": stage.key}
     async with aiohttp.request("GET", serving.url + path, headers=headers) as response:
         await response.read()

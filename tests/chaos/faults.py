@@ -57,12 +57,10 @@ _MISSING = 10  # each tenth listing of the first generation is not in the second
 
 
 async def kill_holder(play: ScenarioRun, nodes: ClusterNodes) -> None:
-    """Kill the node with the listings."""
     await _kill(play, nodes, await nodes.holder(play.ground.stage.connection.alias(LISTING)))
 
 
 async def kill_master(play: ScenarioRun, nodes: ClusterNodes) -> None:
-    """Kill the elected master."""
     await _kill(play, nodes, await nodes.master())
 
 
@@ -127,7 +125,6 @@ async def slow_all(play: ScenarioRun, nodes: ClusterNodes) -> None:
 
 
 async def slow_one(play: ScenarioRun, _nodes: ClusterNodes) -> None:
-    """Delay the responses of one node by one to two seconds."""
     play.proxies[0].to_service.delay = play.proxies[0].to_service.jitter = _SLOW_SECONDS
     await play.read(play.ground.extent.during)
     median, high = (percentile([request.seconds for request in play.tally.seen], share) for share in (50, 99))
@@ -135,7 +132,6 @@ async def slow_one(play: ScenarioRun, _nodes: ClusterNodes) -> None:
 
 
 async def reset_some(play: ScenarioRun, _nodes: ClusterNodes) -> None:
-    """Reset connections at random."""
     count = 0
     for step in range(int(_PATIENCE_SECONDS / _STEP_SECONDS)):
         if count and step >= play.ground.extent.during / _STEP_SECONDS:
@@ -163,7 +159,6 @@ async def cut_some(play: ScenarioRun, _nodes: ClusterNodes) -> None:
 
 
 async def silence_one(play: ScenarioRun, _nodes: ClusterNodes) -> None:
-    """Drop everything that is sent to one node."""
     play.proxies[0].freeze()
     began, ended = await play.read(play.ground.extent.during)
     sentence = "nothing was answered while the network of one of three nodes was silent"
@@ -260,13 +255,11 @@ def unusable(spoilt: Callable[[Ground, ClusterNodes], AbstractAsyncContextManage
 
 
 async def _live(ground: Ground, nodes: ClusterNodes) -> str:
-    """Return the index behind the alias of the listings."""
     [index] = await nodes.client.indices.get_alias(name=ground.stage.connection.alias(LISTING))
     return str(index)
 
 
 async def _point(ground: Ground, nodes: ClusterNodes, index: str, instead_of: str) -> None:
-    """Move the alias of the listings atomically."""
     alias = ground.stage.connection.alias(LISTING)
     remove = {"index": instead_of, "alias": alias, "must_exist": True}
     await nodes.client.indices.update_aliases(actions=[{"add": {"index": index, "alias": alias}}, {"remove": remove}])
@@ -285,7 +278,6 @@ async def alias_gone(ground: Ground, nodes: ClusterNodes) -> AsyncIterator[None]
 
 @asynccontextmanager
 async def closed(ground: Ground, nodes: ClusterNodes) -> AsyncIterator[None]:
-    """Close the index of the listings, and reopen it."""
     index = await _live(ground, nodes)
     await nodes.client.indices.close(index=index)
     try:

@@ -59,7 +59,6 @@ class FeedMachine(RuleBasedStateMachine):
 
     @property
     def play(self) -> MachineRun:
-        """The changes to the records."""
         return self.readers.play
 
     def do(self, work: Coroutine[Any, Any, None]) -> None:
@@ -93,7 +92,6 @@ class FeedMachine(RuleBasedStateMachine):
     @precondition(lambda self: not self.play.is_idle)
     @rule(room=st.sampled_from([1, 1, 2, math.inf]), milliseconds=st.sampled_from([0, 1_500]))
     def go_on(self, room: float, milliseconds: int) -> None:
-        """Resume the paused indexer, after some time or at once."""
         self.environment.clock.milliseconds += milliseconds
         self.do(self.play.go_on(room))
 
@@ -111,7 +109,6 @@ class FeedMachine(RuleBasedStateMachine):
 
     @rule(milliseconds=st.sampled_from([1, 400, 999, 1_000, 2_600]))
     def wait(self, milliseconds: int) -> None:
-        """Advance the indexer's clock."""
         self.environment.clock.milliseconds += milliseconds
 
     @precondition(lambda self: len(self.readers.walks) < _OPEN_WALKS)
@@ -124,13 +121,11 @@ class FeedMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.readers.walks)
     @rule(choice=choices, count=pages)
     def walk_on(self, choice: int, count: int) -> None:
-        """Request the next pages of a walk."""
         walks = self.readers.walks
         self.do(self.readers.walk_on(walks[choice % len(walks)], count))
 
     @rule(which=two, count=st.sampled_from([1, 2, 4, 30]), replica=two)
     def poll(self, which: int, count: int, replica: int) -> None:
-        """Continue the poll of a consumer, or start one."""
         self.do(self.readers.poll(self.readers.consumers[which], count, replica))
 
     @rule(which=two, count=st.sampled_from([0, 1, 2, 4, 30]), replica=two)
@@ -152,11 +147,9 @@ class FeedMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.play.is_idle and not self.readers.is_compared)
     @rule()
     def compare(self) -> None:
-        """Without writes, consumers that read to the end have all records."""
         self.do(self.readers.compare())
 
     def teardown(self) -> None:
-        """Compare once more, and clean up."""
         note(f"identifiers begin with {self.play.identifiers[0][:-1]}")
         try:
             if self.is_sound:

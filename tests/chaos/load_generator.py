@@ -82,7 +82,6 @@ class LoadGenerator:
     began: float = 0.0
 
     def __post_init__(self) -> None:
-        """Prepare what all requests have in common."""
         self._pool = Pool()
         self._random = random.Random(self.plan.seed)  # noqa: S311 - a schedule, no secret
         self._way = ServiceWay(self.plan.server, _WAY, self.plan.key, self.plan.page_size)
@@ -97,7 +96,6 @@ class LoadGenerator:
             after = self._way.cursor(answer)
 
     async def run(self) -> LoadReport:
-        """Run the stretches."""
         self.began = began = time.perf_counter()
         used = []
         for number, stretch in enumerate(self.plan.stretches):

@@ -70,14 +70,12 @@ class MachineEnvironment:
             replica.forget()
 
     async def rebuild_empty(self, resources: list[Resource]) -> None:
-        """Replace the live generation with an empty one."""
         write(self.bench.folder, {resource: [] for resource in resources})
         assert (await self.bench.build_folder(resources, force=True, covered=EVERY_COMPANY)).exit_code == 0
 
 
 @asynccontextmanager
 async def opened(connection: ConnectionSettings, folder: Path, shards: int = 1) -> AsyncIterator[MachineEnvironment]:
-    """Create the environment, and delete it at the end."""
     settings = IndexerSettings(
         clock_seconds=math.inf,  # the clock of the run is its own
         dead_letter_folder=str(folder / "dead-letters"),

@@ -82,7 +82,6 @@ class FeedWalk:
         self.must = must if self.must is None else self.must & must
 
     async def page(self, replica: ControlledReplica, key: str) -> FeedPageView:
-        """Request the next page and check it."""
         query = {**self.ask.query, **self.style, "updated_since": str(self.since), "page_size": str(self.size)}
         query |= {"last_platform_listing_id": self.cursor} if self.cursor else {}
         status, body, headers = await replica.ask(key, self.ask.resource.alias, query)
@@ -155,7 +154,6 @@ class PollingCopy:
         assert not unknown, f"neither live nor known to be deleted: {unknown} {self}"
 
     def forget(self) -> None:
-        """Start over, as after a rollback."""
         self.copy, self.watermark, self.walk = {}, EVER, None
 
 
@@ -163,7 +161,6 @@ class MachineReaders:
     """The walks and consumers of one run. Each walk stays on the replica on which it started."""
 
     def __init__(self, environment: MachineEnvironment, resource: Resource, polling: Sequence[Way]) -> None:
-        """Start without walks and with empty consumers."""
         self.play = MachineRun(environment, resource, self.witness)
         self.walks: list[FeedWalk] = []
         self.is_compared = False
@@ -262,7 +259,6 @@ class MachineReaders:
         self.is_compared = True
 
     def forget(self) -> None:
-        """Let every consumer start over, as after a rollback."""
         for consumer in self.consumers:
             consumer.forget()
 

@@ -42,7 +42,6 @@ class MachineRun:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no work of the indexer is paused."""
         return self._work.is_idle
 
     @property

@@ -49,7 +49,6 @@ class LoadRun:
     service_seconds: float  # of the processor
 
     def of(self, kind: str, outcome: str | None = None, stretch: int | None = None) -> list[SentRequest]:
-        """Return the requests of a kind."""
         return [
             sent
             for sent in self.report.sent
@@ -61,7 +60,6 @@ class LoadRun:
         return [sent.took for sent in self.of(kind, outcome, 0)]
 
     def joined(self, other: LoadRun) -> LoadRun:
-        """Return this and another run combined."""
         ours, theirs = self.report, other.report
         report = LoadReport(ours.sent + theirs.sent, ours.processor_seconds + theirs.processor_seconds)
         return LoadRun(report, max(self.peak, other.peak), self.service_seconds + other.service_seconds)
@@ -70,7 +68,6 @@ class LoadRun:
 async def load(
     stage: LoadedCluster, serving: RunningServe, *stretches: LoadPhase, page_size: int = _PAGE_SIZE
 ) -> LoadRun:
-    """Run the generator with these stretches."""
     plan = LoadPlan(serving.url, stage.key, COMPANY, page_size, list(stretches))
     root = {"service": serving.process.pid}
     forget_peaks(serving.process.pid)

@@ -33,8 +33,6 @@ _ROLLED = "All workers were replaced."
 
 @dataclass
 class ConsumerTotals:
-    """Results of the consumers."""
-
     requests: int = 0
     wrong: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
@@ -44,12 +42,10 @@ class ConsumerTotals:
     _good: float = field(default_factory=time.monotonic)
 
     def good(self) -> None:
-        """Record a successful response, and the time since the last one."""
         now = time.monotonic()
         self.outage_seconds, self._good = max(self.outage_seconds, now - self._good), now
 
     def outcome(self, fault: str, figures: dict[str, str], violations: list[str]) -> ScenarioResult:
-        """Return the row of the report."""
         self.good()
         causes = {cause: str(self.failed.count(cause)) for cause in dict.fromkeys(self.failed)}
         connections = {"connections": str(self.connections), "closed by the service": str(self.asked_to_close)}
@@ -68,13 +64,11 @@ class KeepAliveConsumer:
     """Requests one page after the other and compares each byte for byte with the one from before the fault."""
 
     def __init__(self, pages: dict[bytes, bytes], tally: ConsumerTotals, pause_seconds: Callable[[], float]) -> None:
-        """Read these pages, given as requests and responses, with a pause between them."""
         self._pages, self._tally, self._pause = pages, tally, pause_seconds
         self._connection: Connection | None = None
         self._answered = False  # on this connection
 
     async def read(self, port: int) -> None:
-        """Read until cancelled."""
         while True:
             request = random.choice(list(self._pages))  # noqa: S311 - which page it is protects nothing
             self._tally.requests += 1
@@ -113,7 +107,6 @@ class KeepAliveConsumer:
 
 
 async def _connected(port: int) -> Connection:
-    """Open a connection to a service on this machine."""
     _, connection = await asyncio.get_running_loop().create_connection(Connection, "127.0.0.1", port)
     return connection
 
@@ -225,6 +218,5 @@ async def _until(condition: Callable[[], object]) -> None:
 
 
 def _listening_on(port: int) -> int:
-    """Count the sockets that listen on a local port."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return sum(int(row[1].partition(":")[2], 16) == port and row[3] == "0A" for row in rows)

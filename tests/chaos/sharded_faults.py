@@ -37,8 +37,6 @@ _SETTLED_SECONDS = 2.0  # a watermark is at most that old
 
 @dataclass
 class ShardedFeeds:
-    """Feeds that are read and changed all the time."""
-
     play: ScenarioRun
     nodes: ClusterNodes
     changer: SourceChanger

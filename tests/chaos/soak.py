@@ -25,7 +25,6 @@ _GROWTH = 0.1  # of the memory of a process of the service, from when it has set
 
 
 async def soak(minutes: float) -> ScenarioResult:
-    """Read and change for this number of minutes; return the result."""
     async with running(NodeOptions(ephemeral=True)) as nodes, ground_at(nodes.urls, FULL) as ground:
         return await _soaked(ground, minutes * 60, nodes.pid(0))
 
@@ -59,7 +58,6 @@ def _weigh(play: ScenarioRun, memory: MemorySamples, changer: SourceChanger) -> 
 
 
 def main() -> int:
-    """Run, print and write; the exit code is 1 after a violation."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--write", type=Path, metavar="PAGE", help="page that the row is written to")

@@ -44,7 +44,6 @@ async def test_in_an_overload_every_response_is_correct_or_a_refusal(engine_url:
 
 
 def _outcomes(done: LoadRun, kind: str, stretch: int | None = None) -> set[tuple[str, int]]:
-    """Return the outcomes of the requests of a kind."""
     return {(sent.outcome, sent.status) for sent in done.of(kind, stretch=stretch)}
 
 

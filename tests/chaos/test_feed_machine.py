@@ -22,7 +22,6 @@ def shards(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture(scope="module")
 def runner() -> Iterator[asyncio.Runner]:
-    """The event loop of indexer and service."""
     with asyncio.Runner() as runner:
         yield runner
 
@@ -31,7 +30,6 @@ def runner() -> Iterator[asyncio.Runner]:
 def environment(
     engine_url: str, runner: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory, shards: int
 ) -> Iterator[MachineEnvironment]:
-    """The environment that all runs share."""
     connection = ConnectionSettings(url=(engine_url,), prefix=f"machine{secrets.token_hex(4)}-")
     making = opened(connection, tmp_path_factory.mktemp("machine"), shards)
     yield runner.run(making.__aenter__())

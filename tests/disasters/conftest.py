@@ -16,7 +16,6 @@ def backups(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def cluster(backups: Path) -> Iterator[EmbeddedCluster]:
-    """One node."""
     options = NodeOptions(ephemeral=True, heap_mb=512, settings={"path.repo": str(backups)})
     with EmbeddedCluster(options) as running:
         yield running

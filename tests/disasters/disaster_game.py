@@ -23,8 +23,6 @@ class Stop(AssertionError):
 
 
 class DisasterGame:
-    """One run and its consumers."""
-
     def __init__(self, world: DisasterWorld, log: RunLog) -> None:
         """Make the consumers: followers and pollers of both resources, and the client of the product."""
         log.begin()
@@ -47,7 +45,6 @@ class DisasterGame:
         ]
 
     async def start(self, given: list[tuple[int, Change]]) -> None:
-        """Load the first records."""
         await self.run.start()
         for resource in FEEDS:
             assert await self.run.update(resource, self.run.sources[resource].changed(given))
@@ -106,7 +103,6 @@ class DisasterGame:
             self.run.steps.pop(0)
 
     async def move_service(self, place: str) -> None:
-        """Point the service at other indices."""
         if place != self.run.place:
             self.run.place = place
             self.announce()
@@ -153,5 +149,4 @@ class DisasterGame:
         raise Stop(f"{type(reader).__name__} never becomes current: {reader}")
 
     async def end(self) -> None:
-        """Clean up."""
         await self.run.end()

@@ -49,7 +49,6 @@ class DisasterMachine(RuleBasedStateMachine):
 
     @property
     def run(self) -> DisasterRun:
-        """The indices of the run."""
         return self.game.run
 
     def do(self, name: str, work: Coroutine[Any, Any, Any], detail: object = "") -> Any:
@@ -69,19 +68,16 @@ class DisasterMachine(RuleBasedStateMachine):
 
     @initialize(given=st.lists(st.sampled_from(FORMS), min_size=4, max_size=RECORDS))
     def start(self, given: list[Any]) -> None:
-        """Load some records; the consumers have nothing yet."""
         self.game, self.began = DisasterGame(self.world, self.log), time.monotonic()
         self.do("run", self.game.start(list(enumerate(given))))
 
     @property
     def may_write(self) -> bool:
-        """Whether no work is paused."""
         return self.run.is_idle
 
     @precondition(lambda self: self.may_write)
     @rule(alias=aliases, changes=some_changes, room=rooms)
     def update(self, alias: str, changes: list[tuple[int, Change]], room: float) -> None:
-        """Insert, change, move, delete or touch records."""
         lines = self.run.sources[RESOURCES[alias]].changed(changes)
         self.do("update", self.run.update(RESOURCES[alias], lines, room), f"{alias} {changes} {room}")
 
@@ -105,14 +101,12 @@ class DisasterMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.may_write and self.rebuilds)
     @rule(alias=aliases, room=rooms)
     def roll_back(self, alias: str, room: float) -> None:
-        """Roll back to the previous generation."""
         work = rollback(self.run.gated.engine(), RESOURCES[alias])
         self.do("rollback", self.run.roll_back(RESOURCES[alias], work, room), f"{alias} {room}")
 
     @precondition(lambda self: not self.run.is_idle)
     @rule(room=st.sampled_from([1, 1, 2, math.inf]))
     def go_on(self, room: float) -> None:
-        """Resume the paused indexer."""
         self.do("indexer resumed", self.run.go_on(room), room)
 
     @rule(which=some_readers, pages=st.sampled_from([1, 2, math.inf, math.inf]), process=two)
@@ -124,7 +118,6 @@ class DisasterMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.may_write)
     @rule(alias=aliases, changes=some_changes, which=some_readers, process=two)
     def publish(self, alias: str, changes: list[tuple[int, Change]], which: list[int], process: int) -> None:
-        """Publish changes, and let consumers read them."""
         self.update(alias, changes, math.inf)
         self.read(which, math.inf, process)
 
@@ -154,7 +147,6 @@ class DisasterMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.run.steps)
     @rule()
     def operator_step(self) -> None:
-        """Let operators take their next step."""
         self.do("operator's step", self.game.step())
 
     @rule(indexer=seconds, service=seconds)
@@ -172,24 +164,20 @@ class DisasterMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.game.is_unseen)
     @rule()
     def restart_service(self) -> None:
-        """Restart the service."""
         self.do("service restarted", self.run.restart_service())
         self.game.is_unseen = False  # a new process looks first
 
     @rule(alias=aliases)
     def close(self, alias: str) -> None:
-        """Close an index."""
         self.do("index closed", self.run.close(RESOURCES[alias]), alias)
 
     @precondition(lambda self: self.run.closed)
     @rule()
     def open(self) -> None:
-        """Open the closed indices."""
         self.do("index opened", self.run.open())
 
     @rule(is_full=st.booleans())
     def fill_disk(self, is_full: bool) -> None:
-        """Let the disk be full, or no longer."""
         self.do("disk full" if is_full else "disk has room", self.run.fill_disk(is_full=is_full))
 
     @rule()
@@ -198,7 +186,6 @@ class DisasterMachine(RuleBasedStateMachine):
         self.do("settled", self.game.settle())
 
     def teardown(self) -> None:
-        """Settle once more, and clean up."""
         try:
             if self.is_sound:
                 self.do("settled", self.game.settle())

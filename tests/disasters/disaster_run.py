@@ -37,12 +37,10 @@ class RunLog:
     events: list[str] = field(default_factory=list)
 
     def begin(self) -> None:
-        """Begin another run."""
         self.counts["runs"] += 1
         self.events = []
 
     def add(self, name: str, detail: object = "") -> None:
-        """Count an event, and keep it with its details."""
         self.counts[name] += 1
         shown = str(detail)[:_SHOWN_CHARACTERS]
         self.events.append(f"{name}: {shown}" if shown else name)
@@ -68,7 +66,6 @@ class DisasterRun:
     _resource: Resource = LISTING  # of the present work
 
     def __post_init__(self) -> None:
-        """Begin without work."""
         self._work = PausableWork(self.world.gate)
 
     async def start(self) -> None:
@@ -80,16 +77,13 @@ class DisasterRun:
 
     @property
     def pattern(self) -> str:
-        """The indices of the run."""
         return f"{HOME}-*"
 
     def generations(self, resource: Resource) -> str:
-        """Return the pattern of the generations of a resource."""
         return f"{self.bench.connection.alias(resource)}-v*"
 
     @property
     def is_idle(self) -> bool:
-        """Whether no work of the indexer is paused."""
         return self._work.is_idle
 
     def process(self, number: int) -> ControlledReplica:
@@ -107,7 +101,6 @@ class DisasterRun:
         self.processes = [await self._exits.enter_async_context(self.world.service(HOME)) for _ in range(_PROCESSES)]
 
     def set_clocks(self, indexer: float = 0.0, service: float = 0.0) -> None:
-        """Set both clocks to the present and some seconds."""
         self.world.clock.milliseconds = int((time.time() + indexer) * 1_000)
         self.world.service_clock.offset = service
 
@@ -125,7 +118,6 @@ class DisasterRun:
         return await self._begin(work, resource, room, refreshes=False)
 
     async def roll_back(self, resource: Resource, rollback: Coroutine[Any, Any, Any], room: float) -> bool:
-        """Roll back to the previous generation."""
         self.undeclared.add(resource)
         return await self._begin(rollback, resource, room, refreshes=True)
 
@@ -165,13 +157,11 @@ class DisasterRun:
     # What befalls the indices.
 
     async def back_up(self) -> None:
-        """Take a backup of everything."""
         name = f"backup-{len(self.backups)}"
         await self.world.back_up(self.repository, name, self.pattern)
         self.backups.append(name)
 
     async def lose(self, pattern: str) -> None:
-        """Lose indices."""
         await self.world.delete(pattern)
         left = await self.world.admin.indices.get(index=self.pattern, expand_wildcards="all")
         begins = {resource: f"{self.bench.connection.alias(resource)}-v" for resource in self.closed}
@@ -180,7 +170,6 @@ class DisasterRun:
                 del self.closed[resource]
 
     async def restore(self, backup: str, pattern: str) -> bool:
-        """Restore indices from a backup."""
         await self.lose(pattern)
         await self.world.restore(self.repository, backup, pattern)
         self.undeclared |= set(FEEDS)
@@ -216,7 +205,6 @@ class DisasterRun:
             await process.http.server.app[HEALTH_MONITOR].check_now()  # type: ignore[attr-defined]
 
     async def close(self, resource: Resource) -> None:
-        """Close the live index."""
         if (served := await self.served(resource)) is not None:
             with suppress(ApiError):
                 await self.world.admin.indices.close(index=self.bench.connection.alias(resource))
@@ -235,7 +223,6 @@ class DisasterRun:
             await self.world.admin.indices.put_settings(index=self.pattern, settings=block)
 
     async def end(self) -> None:
-        """Stop everything, and remove the backups."""
         with suppress(Exception):
             await self.go_on()
         await self._exits.aclose()

@@ -58,7 +58,6 @@ class DisasterSource:
         self._records = SourceRecords(resource, self.live.get)
 
     def changed(self, changes: Sequence[tuple[int, Change]]) -> list[dict[str, Any]]:
-        """Apply changes, and return their lines."""
         states = self._records.changed({f"r{at}": change for at, change in changes})
         self.live.update(states)
         return self._records.lines(states)
@@ -85,7 +84,6 @@ class ServiceClock(Hurry):
     offset: float = 0.0  # seconds
 
     def time(self) -> float:
-        """Return the time of day."""
         return time.time() + self.offset
 
 
@@ -106,11 +104,9 @@ class DisasterWorld:
     key_documents: list[tuple[str, Any]] = field(default_factory=list)
 
     def connection(self, name: str) -> ConnectionSettings:
-        """Return the settings of a set of indices."""
         return ConnectionSettings(url=(self.url,), prefix=f"{name}-")
 
     def bench(self, name: str, client: AsyncElasticsearch | None = None) -> Bench:
-        """Return an indexer of a set of indices; by default one that is never paused."""
         return Bench(client or self.admin, self.connection(name), _SETTINGS, self.folder / "sources" / name)
 
     async def build(self, name: str, records: int = 0) -> None:
@@ -136,7 +132,6 @@ class DisasterWorld:
         await self.admin.indices.refresh(index=connection.keys_index)
 
     def service(self, name: str) -> AbstractAsyncContextManager[ControlledReplica]:
-        """Run a process of the service on a set of indices."""
         return controlled_replica(_SERVICE, self.connection(name))
 
     # Elasticsearch's snapshots of the indices of a run.

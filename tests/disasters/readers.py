@@ -56,7 +56,6 @@ class HttpReader:
 
     @property
     def resources(self) -> tuple[Resource, ...]:
-        """The resource of the query."""
         return (self.ask.resource,)
 
     async def get(
@@ -71,7 +70,6 @@ class HttpReader:
         return body, headers.get("X-Next-Updated-Since")
 
     def wanted(self, served: Named) -> Named:
-        """Return the served records within the scope of the query."""
         return {name: state for name, state in served.items() if self.ask.matches(TeamState(0, state))}
 
 
@@ -80,7 +78,6 @@ class TokenFollower(HttpReader):
     """Takes a snapshot, then changes since its token; a 410 makes it start over."""
 
     def __post_init__(self) -> None:
-        """Start without a copy."""
         self.copy = SnapshotCopy(self.ask.resource.alias, self.size, self.ask.followed)
 
     async def read(self, replica: ControlledReplica, keys: dict[str, str], pages: float) -> bool:

@@ -34,14 +34,11 @@ _LISTINGS = 40
 
 @pytest.fixture
 def connection(cluster: EmbeddedCluster, prefix: str) -> ConnectionSettings:
-    """Connection settings of the node with a folder for backups."""
     return ConnectionSettings(url=(cluster.url,), prefix=prefix)
 
 
 @dataclass
 class Rehearsal:
-    """The service, its keys, and a consumer with a copy."""
-
     bench: Bench
     service: ServiceProcess
     keys: KeyStore
@@ -82,7 +79,6 @@ class Rehearsal:
         return told
 
     def copy(self) -> dict[str, dict[str, str]]:
-        """Return the content hashes of the copy."""
         return {
             name: {key: content for key, (content, _) in held.items()} for name, held in copied(self.folder).items()
         }
@@ -97,7 +93,6 @@ class Rehearsal:
         return found
 
     async def status(self, path: str, key: str = "") -> int:
-        """Return the status of a request."""
         headers = {"x-api-key": key or self.service.key}
         async with aiohttp.ClientSession(headers=headers) as session, session.get(self.service.url + path) as answer:
             return answer.status
@@ -109,7 +104,6 @@ class Rehearsal:
                 await asyncio.sleep(0.1)
 
     async def change(self, at: str, *names: str, gone: str | None = None) -> None:
-        """Change listings, and delete one."""
         lines = [_one(LISTING, name, at, ListPrice=1_000 * int(at[6])) for name in names]
         lines += [deletion(LISTING, gone, at)] if gone else []
         assert (await self.bench.update({LISTING: lines, AGENT: [_one(AGENT, f"agent-{at[6]}", at)]})).exit_code == 0
@@ -128,7 +122,6 @@ def _one(resource: Resource, identifier: str, at: str, **changes: Any) -> dict[s
 
 @pytest.fixture
 async def rehearsal(bench: Bench, tmp_path: Path) -> AsyncIterator[Rehearsal]:
-    """Some records of each resource, a service and a key."""
     lines = {of: [_one(of, of.name.lower(), _EARLY)] for of in RESOURCES if of is not COMPANY}
     lines[COMPANY] = [envelope(COMPANY)]
     lines[LISTING] = [_one(LISTING, f"l{number}", _EARLY) for number in range(_LISTINGS)]

@@ -24,7 +24,6 @@ Play = Callable[[Callable[[DisasterGame], Awaitable[None]]], None]
 
 @pytest.fixture(scope="module")
 def runner() -> Iterator[asyncio.Runner]:
-    """The event loop of indexer and service."""
     with asyncio.Runner() as runner:
         yield runner
 
@@ -33,7 +32,6 @@ def runner() -> Iterator[asyncio.Runner]:
 def world(
     cluster: EmbeddedCluster, backups: Path, runner: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[DisasterWorld]:
-    """What all runs share."""
     making = opened_world(cluster.url, tmp_path_factory.mktemp("disasters"), backups)
     yield runner.run(making.__aenter__())
     runner.run(making.__aexit__(None, None, None))

@@ -29,7 +29,6 @@ _BOMB_SECONDS = 60.0
 
 
 def main() -> int:
-    """Run the siege, write its results, print its figures."""
     given = _arguments()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     started, played = time.monotonic(), ChaosResults()

@@ -23,15 +23,11 @@ _STOP_SECONDS = 10
 
 
 class DecoyConnection(asyncio.Protocol):
-    """One connection of an attacker."""
-
     def __init__(self, pause: float) -> None:
-        """Answer each request after `pause` seconds."""
         self._pause = pause
         self._received = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport."""
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:

@@ -22,7 +22,6 @@ _CONNECTIONS = 100
 
 
 def main() -> None:
-    """Profile, and print a row per attack and target."""
     uvloop.run(_profile(_arguments()))
 
 

@@ -116,8 +116,6 @@ async def _keys(stage: LoadedCluster) -> tuple[list[str], tuple[str, ...]]:
 
 
 class _Siege:
-    """A siege in progress."""
-
     def __init__(self, stage: LoadedCluster, serving: RunningServe, scale: SiegeScale, target: SiegeTarget) -> None:
         self._stage, self._serving, self._scale = stage, serving, scale
         self._found = SiegeObservations(HonestReport(), target)
@@ -125,7 +123,6 @@ class _Siege:
         self._workers: list[int] = []
 
     async def run(self, honest: list[str]) -> SiegeObservations:
-        """Run all phases, which the honest readers time."""
         self._workers = await _all_workers(self._serving)
         with tempfile.TemporaryDirectory(prefix="brokerage-siege-") as name:
             file = Path(name) / "honest.json"
@@ -184,7 +181,6 @@ class _Siege:
 
 
 async def _readers(file: Path, plan: HonestPlan) -> asyncio.subprocess.Process:
-    """Start the honest readers."""
     pipe = asyncio.subprocess.PIPE
     command = (sys.executable, "-m", "tests.siege.honest_readers", str(file))
     process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe)

@@ -27,11 +27,9 @@ class SiegeTarget:
     outcomes: dict[str, Counter[str]] = field(default_factory=dict)
 
     def counter(self, attack: str) -> Counter[str]:
-        """Return the outcomes of an attack."""
         return self.outcomes.setdefault(attack, Counter())
 
     def key(self, number: int) -> str:
-        """Return the key of an attacker's connection."""
         return self.keys[number % len(self.keys)]
 
     @asynccontextmanager
@@ -60,7 +58,6 @@ Attack = Callable[[SiegeTarget], Awaitable[None]]
 
 
 def request_bytes(path: str, key: str) -> bytes:
-    """Return a GET request."""
     headers = f"Host: siege\r\nConnection: close\r\nx-api-key: {key}\r\nAccept-Encoding: identity"
     return f"GET {path} HTTP/1.1\r\n{headers}\r\n\r\n".encode()
 

@@ -26,11 +26,9 @@ class ControlledClock:
     milliseconds: int
 
     def time_ns(self) -> int:
-        """Return the time in nanoseconds."""
         return self.milliseconds * 1_000_000
 
     def monotonic(self) -> float:
-        """Return the monotonic time of this host."""
         return time.monotonic()
 
 
@@ -58,7 +56,6 @@ class StepGate:
         self.open(room)
 
     def open(self, room: float) -> None:
-        """Let this number of further steps pass."""
         self._room = room
         self.is_held.clear()
         self._opened.set()
@@ -93,7 +90,6 @@ class PausableWork:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no work is paused."""
         return self._task is None
 
     async def begin(
@@ -182,7 +178,6 @@ class ControlledReplica:
 async def controlled_replica(
     settings: ServiceSettings, connection: ConnectionSettings
 ) -> AsyncIterator[ControlledReplica]:
-    """Run a process of the service here."""
     app = create_app(settings, connection)
     async with TestClient(TestServer(app)) as http:
         yield ControlledReplica(http, app[SERVICES])

@@ -117,7 +117,6 @@ class FeedFollowers:
             await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _get(self, path: str, parameters: dict[str, str]) -> bytes:
-        """Return a body, after as many attempts as it takes."""
         while True:
             try:
                 async with self.session.get(f"/v1/{path}", params=parameters) as response:
@@ -141,7 +140,6 @@ class FeedFollowers:
 
 @asynccontextmanager
 async def following(url: str, key: str) -> AsyncIterator[FeedFollowers]:
-    """Follow both feeds."""
     timeout = aiohttp.ClientTimeout(total=60)
     async with aiohttp.ClientSession(url, headers={"x-api-key": key}, timeout=timeout) as session:
         followers = FeedFollowers(session)

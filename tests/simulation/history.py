@@ -73,7 +73,6 @@ class RecordHistory:
         return cls({str(one["record"]["PlatformListingId"]): [VisibleState(one, float("-inf"))] for one in envelopes})
 
     def current(self) -> list[Envelope]:
-        """Return the current records."""
         last = (spans[-1].envelope for spans in self.spans.values())
         return [envelope for envelope in last if envelope is not None]
 
@@ -160,7 +159,6 @@ class SourceChanger:
     _rebuilt: float = field(default_factory=time.monotonic)
 
     def begin(self) -> asyncio.Task[None]:
-        """Make changes from now on."""
         self.work = asyncio.create_task(self._run())
         return self.work
 

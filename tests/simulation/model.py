@@ -38,7 +38,6 @@ _MARKETS = {
 
 
 def company_lines() -> list[dict[str, Any]]:
-    """Return the envelopes of the companies."""
     return [
         envelope(
             COMPANY,
@@ -50,13 +49,10 @@ def company_lines() -> list[dict[str, Any]]:
 
 
 class RecordForm(NamedTuple):
-    """The state of a record after a change."""
-
     company: str
     status: str
 
     def name(self, change: int) -> str:
-        """Return the name of the state."""
         return f"{self.company} {self.status} {change}"
 
 
@@ -77,7 +73,6 @@ class WorkInterval(NamedTuple):
 
 
 def form_of(name: str) -> RecordForm:
-    """Return the shape of a state with this name."""
     return RecordForm(*name.split(" ")[:2])
 
 
@@ -93,14 +88,12 @@ def line(resource: Resource, identifier: str, state: TeamState, owner: str) -> d
 
 
 def state_of(document: dict[str, Any]) -> TeamState:
-    """Return the state of an indexed document."""
     moment = (document["version"] >> 10) // 1_000_000 - int(BEGIN.timestamp())
     name = None if document["deleted"] else document["record"]["ListingID"]
     return TeamState(moment, name, document.get("reason"))
 
 
 def is_newer(state: TeamState, known: TeamState | None) -> bool:
-    """Whether a state replaces the known one."""
     return known is None or (state.moment, _RANKS[state.reason]) > (known.moment, _RANKS[known.reason])
 
 
@@ -195,7 +188,6 @@ class SourceRecords:
         self._told: set[tuple[str, int]] = set()  # the moments of each record that were ever given
 
     def changed(self, changes: Mapping[str, Change]) -> States:
-        """Return the states of records after some changes."""
         self.number += 1
         found = {name: self._state(name, change) for name, change in changes.items()}
         for name, state in found.items():
@@ -205,7 +197,6 @@ class SourceRecords:
         return found
 
     def lines(self, states: States) -> list[dict[str, Any]]:
-        """Return the envelopes that put records into states."""
         return [line(self.resource, name, state, self.owner.get(name, LONE)) for name, state in states.items()]
 
     def _state(self, name: str, change: Change) -> TeamState:
@@ -246,24 +237,20 @@ class FeedQuery:
     market: str = "all"
 
     def matches(self, state: TeamState | None) -> bool:
-        """Whether a record in this state matches the walk."""
         if state is None or state.name is None:
             return False
         form = form_of(state.name)
         return form.company in self.companies and form.status in _MARKETS[self.market]
 
     def names(self, live: States) -> dict[str, str]:
-        """Return the names of the states that match, by identifier."""
         return {name: str(state.name) for name, state in live.items() if self.matches(state)}
 
     @property
     def query(self) -> dict[str, str]:
-        """The parameters as they are sent."""
         return self.parameters | ({"market_status": self.market} if self.resource is LISTING else {})
 
     @property
     def followed(self) -> dict[str, str]:
-        """The parameters of a snapshot and of changes."""
         return {"market_status": self.market} if self.market != "all" else {}
 
 

@@ -34,15 +34,12 @@ class ClusterNodes:
 
     @property
     def urls(self) -> list[str]:
-        """The addresses of all nodes, including those that are down."""
         return self.cluster.urls
 
     def pid(self, number: int) -> int:
-        """Return the process id of a node."""
         return self.cluster.processes[number].pid
 
     def kill(self, number: int) -> None:
-        """Kill a node with SIGKILL."""
         self._signal(number, signal.SIGKILL)
         self._killed.add(number)
 
@@ -51,7 +48,6 @@ class ClusterNodes:
         self._signal(number, signal.SIGSTOP)
 
     def thaw(self, number: int) -> None:
-        """Resume a suspended node."""
         self._signal(number, signal.SIGCONT)
 
     def _signal(self, number: int, what: signal.Signals) -> None:
@@ -100,7 +96,6 @@ class ClusterNodes:
         await asyncio.to_thread(self.cluster.processes[number].finish, _STOP_SECONDS)
 
     async def master(self) -> int:
-        """Return the elected master."""
         [row] = await self._rows("master")
         return self._number(row["node"])
 
@@ -115,7 +110,6 @@ class ClusterNodes:
         return self._number(nodes[node_id]["name"])
 
     async def shards_on(self, number: int) -> int:
-        """Return how many shards a node has."""
         name = self.cluster.processes[number].name
         return sum(row["node"] == name for row in await self._rows("shards"))
 
@@ -167,7 +161,6 @@ async def running(options: NodeOptions) -> AsyncIterator[ClusterNodes]:
 
 
 def three_nodes() -> AbstractAsyncContextManager[ClusterNodes]:
-    """Run a cluster of three; its data is deleted afterwards."""
     return running(NodeOptions(nodes=3, ephemeral=True, heap_mb=_HEAP_MB, settings=_SETTINGS))
 
 

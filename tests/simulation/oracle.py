@@ -35,7 +35,6 @@ class FeedWalkSpec:
 
     @property
     def resource(self) -> str:
-        """The alias of the resource that is walked."""
         return self.path.removeprefix("/")
 
     @property
@@ -48,7 +47,6 @@ class FeedWalkSpec:
         return {name: value for name, value in sent.items() if value is not None}
 
     def name(self, of: str) -> str:
-        """Return the name of a member in the response."""
         return underscore(of) if self.underscored else of
 
 
@@ -74,7 +72,6 @@ class ExpectedFeeds:
 
     @classmethod
     def of(cls, folder: Path) -> ExpectedFeeds:
-        """Read a source folder as `brokerage sample` writes it."""
         return cls({path.stem: read_source(path) for path in folder.glob("*.ndjson")})
 
     def expected(self, walk: FeedWalkSpec) -> ExpectedWalk:
@@ -95,7 +92,6 @@ class ExpectedFeeds:
         return walk.market_status in {None, "all"} or envelope["record"]["Status"] in _ON_MARKET
 
     def companies(self) -> list[str]:
-        """Return the keys of all companies."""
         return [str(envelope["record"]["platform_company_id"]) for envelope in self.source["companies"]]
 
     def children(self, parent: str) -> set[str]:
@@ -154,7 +150,6 @@ class ReceivedPage:
 
     @classmethod
     def of(cls, walk: FeedWalkSpec, body: bytes, asked_at: float = 0.0) -> ReceivedPage:
-        """Parse a body; raise ValueError, KeyError or TypeError if it is not a page."""
         answer: dict[str, Any] = orjson.loads(body)
         records: list[Record] = answer[walk.name("Listings")]
         name, final = walk.name("PlatformListingId"), answer[walk.name("FinalPage")]
@@ -186,7 +181,6 @@ class PageOracle:
             self.find(f"{walk} behind {after}: {'; '.join(found[0])}")
 
     def unreadable(self, walk: FeedWalkSpec, after: str | None, error: Exception) -> None:
-        """Record a 200 response that is not a page."""
         self.find(f"{walk} after {after}: it is not a page, {error!r}")
 
     def whole(self, walk: FeedWalkSpec, walked: WalkProgress) -> None:
@@ -202,14 +196,12 @@ class PageOracle:
             self.find(f"{walk} as a whole: {'; '.join(faults)}")
 
     def find(self, what: str) -> None:
-        """Count a deviation."""
         self.wrong += 1
         if len(self.findings) < _SHOWN:
             self.findings.append(what)
 
 
 def _faults(expected: ExpectedWalk, size: int, after: str | None, page: ReceivedPage) -> list[str]:
-    """Return the deviations of a page as text."""
     following = expected.behind(after, size + 1)
     faults = differences(following[:size], page.ids)
     if page.final != (len(following) <= size):
@@ -223,7 +215,6 @@ def _faults(expected: ExpectedWalk, size: int, after: str | None, page: Received
 
 
 def differences(expected: list[str], ids: list[str]) -> list[str]:
-    """Return the difference from the expected identifiers as text."""
     if ids == expected:
         return []
     missing, foreign = set(expected) - set(ids), set(ids) - set(expected)

@@ -31,7 +31,6 @@ class RequestTotals:
     untold: int = 0  # answers of 503 or 504 that did not say when to come back
 
     def add(self, started: float, kind: str, path: str) -> None:
-        """Record a request that has just ended."""
         now = time.monotonic()
         self.seen.append(ObservedRequest(now, now - started, kind, path))
 
@@ -47,12 +46,10 @@ class RequestTotals:
 
     @property
     def failures(self) -> Counter[str]:
-        """The number of failures by kind."""
         return Counter(one.kind for one in self.seen if one.kind != GOOD)
 
     @property
     def slowest(self) -> float:
-        """The duration of the slowest request, in seconds."""
         return max((one.seconds for one in self.seen), default=0.0)
 
     @property

@@ -68,19 +68,16 @@ class ChaosResults(msgspec.Struct):
         self.machine = f"{len(os.sched_getaffinity(0))} cores ({_processor()})"
 
     def join(self, later: ChaosResults) -> None:
-        """Replace rows with those of a later run."""
         if later.rows:
             self.rows |= later.rows
             self.versions, self.machine = later.versions, later.machine
 
     @property
     def violations(self) -> Mapping[str, list[str]]:
-        """The violations by scenario."""
         return {name: row.outcome.violations for name, row in self.rows.items() if row.outcome.violations}
 
 
 def read(path: Path) -> ChaosResults:
-    """Return the results of earlier runs; empty if there are none."""
     return msgspec.json.decode(path.read_bytes(), type=ChaosResults) if path.exists() else ChaosResults()
 
 

@@ -63,8 +63,6 @@ class Ground:
 
 @dataclass(frozen=True)
 class ScenarioCluster(Ground):
-    """The same on nodes that can be broken."""
-
     nodes: ClusterNodes
 
 
@@ -96,7 +94,6 @@ class ScenarioRun:
 
     @property
     def tally(self) -> RequestTotals:
-        """The requests of the consumers."""
         return self.readers.tally
 
     def must(self, holds: bool, sentence: str) -> None:
@@ -150,7 +147,6 @@ class ScenarioRun:
         self.timely(slowest <= deadline + 0.3, f"an answer took {slowest:.2f} s, the deadline is {deadline:g} s")
 
     def outcome(self, fault: str) -> ScenarioResult:
-        """Return the row of the report."""
         tally, judge = self.tally, self.readers.judge
         self.must(not tally.untold, f"{tally.untold} refusals did not say when to come back")
         self.must(bool(self.readers.walks), "no walk came to its end")

@@ -34,7 +34,6 @@ class RunningServe(Program):
 
     @property
     def port(self) -> int:
-        """The port that it listens on."""
         return urlsplit(self.url).port or 0
 
     async def ready(self, seconds: float = _START_SECONDS) -> None:

@@ -16,7 +16,6 @@ WALK = FeedWalkSpec(company="summit-crest", market_status="on-market", page_size
 
 @pytest.fixture(scope="module")
 def truth(tmp_path_factory: pytest.TempPathFactory) -> ExpectedFeeds:
-    """The records of a small source."""
     folder = tmp_path_factory.mktemp("changing") / "source"
     write_source(folder, 120)
     return ExpectedFeeds.of(folder)

@@ -17,7 +17,6 @@ SIZE = 10
 
 @pytest.fixture(scope="module")
 def truth(tmp_path_factory: pytest.TempPathFactory) -> ExpectedFeeds:
-    """The records of a small source."""
     folder = tmp_path_factory.mktemp("judged") / "source"
     write_source(folder, 120)
     return ExpectedFeeds.of(folder)

@@ -16,7 +16,6 @@ def _found(name: str, **changes: object) -> ChaosResults:
 
 @pytest.fixture
 def page(tmp_path: Path) -> Path:
-    """A page with text around the markers."""
     page = tmp_path / "reliability.md"
     page.write_text("# Before\n\n<!-- results:begin -->\n<!-- results:end -->\n\nBehind\n")
     return page

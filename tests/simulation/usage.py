@@ -27,7 +27,6 @@ class MemorySamples:
     samples: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
 
     async def watch(self, pids: Callable[[], Mapping[str, int]]) -> None:
-        """Sample the processes with these labels until cancelled."""
         while True:
             now = time.monotonic()
             for name, pid in pids().items():
@@ -42,7 +41,6 @@ class MemorySamples:
         return [((at - began) / _HOUR, held / _MEGABYTE) for at, held in samples if at >= first]
 
     def slope(self, name: str) -> float:
-        """Return the growth of a process in MB per hour, over all samples."""
         hours, held = zip(*self.settled(name), strict=True)
         return statistics.linear_regression(hours, held).slope if len(hours) > 1 else 0.0
 
