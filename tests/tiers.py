@@ -61,6 +61,7 @@ _WITH_NODE = (
     "odata/test_paging.py",
     "security/test_display_oracles.py",
     "security/test_scope_matrix.py",
+    "simulation/test_kit.py",
 )
 
 

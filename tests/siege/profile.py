@@ -12,6 +12,7 @@ import uvloop
 
 from embedded import NodeOptions
 from tests.siege.honest_readers import PEACE, SIEGE
+from tests.siege.judgement import slowdown
 from tests.siege.siege_run import ATTACKS, SiegeObservations, SiegeScale, besiege
 from tests.simulation.nodes import running
 from tests.simulation.requests import percentile
@@ -57,7 +58,7 @@ async def _row(stage: LoadedCluster, scale: SiegeScale) -> float:
     name = "all" if len(scale.attacks) > 1 else scale.attacks[0]
     target = "service" if scale.decoy_pause is None else "decoy"
     cores = ", ".join(f"{who} {number:.2f}" for who, number in found.cores[SIEGE].items())
-    values = name, target, f"{rate:.0f}", _times(found, PEACE), _times(found, SIEGE), _ratio(found), cores
+    values = name, target, f"{rate:.0f}", _times(found, PEACE), _times(found, SIEGE), f"{slowdown(found):.1f}", cores
     print(" | ".join((*values, f"{os.getloadavg()[0]:.1f}")), flush=True)
     return rate
 
@@ -68,11 +69,6 @@ def _times(found: SiegeObservations, phase: str) -> str:
     return f"{percentile(answers, 50) * 1e3:.0f}, {percentile(answers, 99) * 1e3:.0f}" + f" ({failed} failed)" * (
         failed > 0
     )
-
-
-def _ratio(found: SiegeObservations) -> str:
-    peace, siege = (percentile(found.honest.answers[phase], 99) for phase in (PEACE, SIEGE))
-    return f"{siege / peace:.1f}"
 
 
 def _arguments() -> argparse.Namespace:
