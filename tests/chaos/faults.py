@@ -177,7 +177,7 @@ async def refuse_all(play: ScenarioRun, _nodes: ClusterNodes) -> None:
     kinds = {request.kind for request in play.tally.between(began, ended)}
     for proxy in play.proxies:
         await proxy.heal()
-    healed, _ = await play.read(play.ground.extent.during / 2)
+    healed, _ = await play.read(max(_LEAST_SECONDS, play.ground.extent.during / 2))
     back = play.tally.regained(healed, 0.01, 1.0)
     play.figures["first responses"] = "never" if back is None else f"{back + 1:.1f} s after recovery, at most"
     play.figures["/readyz meanwhile"] = ", ".join(str(status) for status in sorted(set(statuses)))
