@@ -1,7 +1,5 @@
 """How every operation is asked in every form of its answer, so that many and different records come."""
 
-from typing import Any
-
 from service.openapi.schemas import ResponseBody
 from service.operation import Operation
 from service.resources.responses import response_of
@@ -37,13 +35,3 @@ def request_parameters(world: World, operation: Operation, form: ResponseBody | 
     if operation.path == "/listings":
         sent["platform_company_id"] = world.company(world.of("listings")[0])
     return sent
-
-
-def response_records(answer: Any) -> list[dict[str, Any]]:
-    """Return the records of an answer: itself, its elements, or those of its only array where it is a page."""
-    if isinstance(answer, list):
-        return answer
-    if {"page_number", "FinalPage", "final_page"}.isdisjoint(answer):
-        return [answer]
-    [page] = [value for value in answer.values() if isinstance(value, list)]
-    return page

@@ -3,32 +3,22 @@
 Each guarded field holds a value of its own that nothing else holds, so that it is found wherever it comes out.
 """
 
-import datetime as dt
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
-import msgspec
 import orjson
 import pytest
-from aiohttp.test_utils import TestClient, TestServer
-from elasticsearch import AsyncElasticsearch
 
-from cluster.connection import ConnectionSettings
-from cluster.control_index import ensure_index
-from indexer import IndexerContext, IndexerSettings, open_source, reindex
 from mappings import AGENT, FIELD_GROUPS, LISTING, OFFICE, RESOURCES, Resource
 from mappings.fields import Field, FieldKind, View, underscore
-from service.app import create_app
-from service.keys.api_key import KEYS_INDEX_BODY, ApiKey, generate_key
+from service.keys.store import KeyGrant
 from service.operation import Operation
 from service.parameters.types import Boolean
 from service.resources import OPERATIONS
-from service.settings import ServiceSettings
-from tests.conftest import open_installation
+from tests.contract.conftest import open_world
+from tests.contract.world import World, response_records
 from tests.mappings.test_fields import GOALS, table
 from tests.records import COMPANY_KEY, UPDATED_AT, envelope, record, write
 
@@ -37,24 +27,6 @@ GRANTS = [None, *(some for count in range(5) for some in combinations(sorted(FIE
 # What an index needs to answer all that it has.
 WIDE = {"platform_company_id": COMPANY_KEY, "updated_since": "1", "sold_since": "1", "deactivated_since": "1"}
 _NUMBERS = {FieldKind.INTEGER: 86_753_091, FieldKind.NUMBER: 86_753.25}
-_COLLECTIONS = {"Listings", "listings", "agents", "offices"}
-
-
-@dataclass(frozen=True)
-class KeyedClients:
-    """The service, and a key for each combination of groups."""
-
-    http: TestClient[Any, Any]
-    keys: dict[tuple[str, ...] | None, str]
-
-    async def get(self, path: str, granted: tuple[str, ...] | None, query: dict[str, str]) -> bytes:
-        """Return the body of what must be answered with 200."""
-        headers = {"x-api-key": self.keys[granted]}
-        async with self.http.get(f"/v1{path}", params=query, headers=headers) as response:
-            body = await response.read()
-            assert response.status == 200, body
-            assert not [text for text in response.headers.values() if "canary" in text]
-            return body
 
 
 def canary(field: Field) -> Any:
@@ -100,32 +72,21 @@ def lines(resource: Resource) -> Iterator[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-async def doors(engine_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[KeyedClients]:
-    """The service over records that hold canaries, built by the indexer."""
-    source = tmp_path_factory.mktemp("source")
-    write(source, {resource: lines(resource) for resource in RESOURCES})
-    async with open_installation(engine_url) as (client, connection):
-        await build(client, connection, source)
-        keys = {granted: await grant(client, connection, granted) for granted in GRANTS}
-        async with TestClient(TestServer(create_app(ServiceSettings(), connection))) as http:
-            yield KeyedClients(http, keys)
+async def guarded_world(engine_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+    """The service over records that hold canaries, and a key for each combination of groups, by its name."""
+    source = write(tmp_path_factory.mktemp("guarded"), {resource: lines(resource) for resource in RESOURCES})
+    grants = {str(some): KeyGrant("test", all_companies=True, rate=None, fields=some) for some in GRANTS}
+    async with open_world(engine_url, source, grants) as opened:
+        yield opened
 
 
-async def build(client: AsyncElasticsearch, connection: ConnectionSettings, source: Path) -> None:
-    """Index a source folder."""
-    settings = IndexerSettings(dead_letter_folder=str(source / "dead-letters"))
-    with open_source(str(source)) as opened:
-        assert (await reindex(IndexerContext(client, connection, settings), opened)).exit_code == 0
-
-
-async def grant(client: AsyncElasticsearch, connection: ConnectionSettings, fields: tuple[str, ...] | None) -> str:
-    """Store a key for all companies and some groups, without a rate, and return its text."""
-    await ensure_index(client, connection.keys_index, KEYS_INDEX_BODY)
-    text = generate_key()
-    about = {"key_id": text.key_id, "name": "test", "digest": text.digest, "created": dt.datetime.now(dt.UTC)}
-    key = msgspec.convert(about | {"all_companies": True, "fields": fields, "rate": None}, ApiKey)
-    await client.index(index=connection.keys_index, id=key.key_id, document=msgspec.to_builtins(key), refresh=True)
-    return text.reveal()
+async def body_of(world: World, path: str, granted: tuple[str, ...] | None, query: dict[str, str]) -> bytes:
+    """Return the body of what must be answered with 200, without a canary in its headers."""
+    async with world.http.get(f"/v1{path}", params=query, headers={"x-api-key": world.keys[str(granted)]}) as response:
+        body = await response.read()
+        assert response.status == 200, body
+        assert not [text for text in response.headers.values() if "canary" in text]
+        return body
 
 
 def resource_of(operation: Operation) -> Resource:
@@ -157,10 +118,7 @@ def queries(operation: Operation) -> Iterator[dict[str, str]]:
 
 def answered(body: bytes) -> list[dict[str, Any]]:
     """Return the records of an answer."""
-    parsed = orjson.loads(body)
-    if isinstance(parsed, list):
-        return parsed
-    return next((parsed[name] for name in parsed if name in _COLLECTIONS), [parsed])
+    return response_records(orjson.loads(body))
 
 
 def emptied(full: dict[str, Any], withheld: list[Field]) -> dict[str, Any]:
@@ -183,15 +141,15 @@ def expected_keys(operation: Operation, query: dict[str, str]) -> set[str]:
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.path)
 async def test_a_key_sees_the_groups_it_was_granted_and_of_the_others_no_trace(
-    doors: KeyedClients, operation: Operation, amount: Callable[[int, int], int]
+    guarded_world: World, operation: Operation, amount: Callable[[int, int], int]
 ) -> None:
     fields = guarded(resource_of(operation), view_of(operation))
     grants = GRANTS[1 : amount(2 + len(FIELD_GROUPS), len(GRANTS))]
     for query in queries(operation):
-        full = answered(await doors.get(path_of(operation), None, query))
+        full = answered(await body_of(guarded_world, path_of(operation), None, query))
         assert full, query
         for granted in grants:
-            body = await doors.get(path_of(operation), granted, query)
+            body = await body_of(guarded_world, path_of(operation), granted, query)
             withheld = [field for field in fields if field.group not in (granted or ())]
             assert [field.name for field in withheld if trace(field) in body] == []
             assert answered(body) == [emptied(record, withheld) for record in full]
@@ -199,21 +157,23 @@ async def test_a_key_sees_the_groups_it_was_granted_and_of_the_others_no_trace(
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.path)
-async def test_all_of_it_comes_out_for_a_key_that_may_see_it(doors: KeyedClients, operation: Operation) -> None:
+async def test_all_of_it_comes_out_for_a_key_that_may_see_it(guarded_world: World, operation: Operation) -> None:
     """Else there would be nothing to withhold, and the test above would pass for that reason."""
     fields = guarded(resource_of(operation), view_of(operation))
     *_, everything = (query for query in queries(operation) if "underscore_response" not in query)
     for granted in (None, tuple(sorted(FIELD_GROUPS))):
-        body = await doors.get(path_of(operation), granted, everything)
+        body = await body_of(guarded_world, path_of(operation), granted, everything)
         assert [field.name for field in fields if trace(field) not in body] == []
     for group in FIELD_GROUPS:
-        body = await doors.get(path_of(operation), (group,), everything)
+        body = await body_of(guarded_world, path_of(operation), (group,), everything)
         assert {field.group for field in fields if trace(field) in body} <= {group}
 
 
-async def test_the_clock_of_partner_data_finds_what_only_it_finds(doors: KeyedClients) -> None:
+async def test_the_clock_of_partner_data_finds_what_only_it_finds(guarded_world: World) -> None:
     """The parameter that is refused has an effect at all."""
     query = {"platform_company_id": COMPANY_KEY, "updated_since": "4102444800"}
-    assert answered(await doors.get("/listings", None, query)) == []
+    assert answered(await body_of(guarded_world, "/listings", None, query)) == []
     for granted in (None, ("partner_data",)):
-        assert answered(await doors.get("/listings", granted, query | {"shared_partner_data_updated_since": "1"}))
+        assert answered(
+            await body_of(guarded_world, "/listings", granted, query | {"shared_partner_data_updated_since": "1"})
+        )

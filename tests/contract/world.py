@@ -135,3 +135,13 @@ def source_identifiers(envelopes: Iterable[Envelope], name: str = "PlatformListi
 def response_identifiers(records: Iterable[dict[str, Any]], name: str = "PlatformListingId") -> list[str]:
     """Return the identifiers of answered records, as they came."""
     return [str(record[name]) for record in records]
+
+
+def response_records(answer: Any) -> list[dict[str, Any]]:
+    """Return the records of an answer: itself, its elements, or those of its only array where it is a page."""
+    if isinstance(answer, list):
+        return answer
+    if {"page_number", "FinalPage", "final_page"}.isdisjoint(answer):
+        return [answer]
+    [page] = [value for value in answer.values() if isinstance(value, list)]
+    return page
