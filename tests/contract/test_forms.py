@@ -121,20 +121,21 @@ async def test_a_show_is_found_by_each_of_its_identifiers_and_by_no_other(world:
     identifier = record[IDENTIFIERS[resource]]
     shown = await world.answer(f"/{resource}/{identifier}")
     assert shown.items() <= record.items()
-    others: list[tuple[str, dict[str, str]]] = {
+    sent: dict[str, str]
+    spellings: dict[str, list[tuple[str, dict[str, str]]]] = {
         "listings": [(identifier, {"platform_listing_id": identifier})],
         "sold_listings": [(identifier, {"platform_listing_id": identifier, "platform_company_id": COMPANY})],
         "agents": [
             (identifier.upper(), {}),
-            (record.get("platform_agent_id"), {}),
+            (str(record.get("platform_agent_id")), {}),
             (f"{COMPANY}:{envelope.get('source_agent_id')}", {}),
-            (envelope.get("source_agent_id"), {"platform_company_id": COMPANY}),
+            (str(envelope.get("source_agent_id")), {"platform_company_id": COMPANY}),
         ],
         "offices": [(identifier, {"platform_office_id": identifier})],
         "teams": [(identifier, {"platform_company_id": COMPANY})],
         "companies": [("4200", {})],
-    }[resource]
-    for other, sent in others:
+    }
+    for other, sent in spellings[resource]:
         assert await world.answer(f"/{resource}/{other}", **sent) == shown
     foreign = {"platform_company_id": "orchard-street"} if resource != "companies" else {}
     for path, parameters in (("unknown", {}), ("unknown", foreign), (identifier if foreign else "unknown", foreign)):

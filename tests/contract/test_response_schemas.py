@@ -7,8 +7,8 @@ from service.openapi.document import encoded_document
 from service.openapi.schemas import ResponseBody, response_bodies
 from service.operation import Operation
 from service.resources import OPERATIONS
-from tests.contract.request_variants import request_parameters, request_paths, response_records
-from tests.contract.world import Reply, World
+from tests.contract.request_variants import request_parameters, request_paths
+from tests.contract.world import Reply, World, response_records
 from tests.openapi.document_validators import (
     DOCUMENT,
     GET_OPERATIONS,

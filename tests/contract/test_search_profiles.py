@@ -52,7 +52,6 @@ class ProfiledService:
     key: str
 
     async def plan(self, resource: Resource, body: dict[str, Any]) -> SearchProfile:
-        """Return how a body is run."""
         return SearchProfile.from_response(await self.ask(resource, body | {"profile": True}))
 
     async def ask(self, resource: Resource, body: dict[str, Any]) -> dict[str, Any]:

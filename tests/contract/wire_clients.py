@@ -89,7 +89,6 @@ class WireClient:
         """Close what is open between calls."""
 
     def request(self, path: str, parameters: dict[str, str]) -> bytes:
-        """Return the bytes of one request."""
         raise NotImplementedError
 
     async def exchange(self, sent: bytes) -> tuple[int, CIMultiDict[str], bytes]:
@@ -180,7 +179,6 @@ class DotNetClient(WireClient):
         )
 
     async def close(self) -> None:
-        """Close the connection."""
         if self.stream is not None:
             self.stream[1].close()
             await self.stream[1].wait_closed()

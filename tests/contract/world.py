@@ -108,7 +108,6 @@ class World:
 
 
 def read_source(path: Path) -> list[Envelope]:
-    """Return the envelopes of a source file."""
     return [orjson.loads(line) for line in path.read_bytes().splitlines()]
 
 
@@ -128,7 +127,6 @@ def default_window_start() -> float:
 
 
 def source_identifiers(envelopes: Iterable[Envelope], name: str = "PlatformListingId") -> list[str]:
-    """Return the sorted identifiers of source envelopes."""
     return sorted(str(envelope["record"][name]) for envelope in envelopes)
 
 

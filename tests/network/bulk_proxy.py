@@ -24,7 +24,6 @@ class RequestProxy:
     """Forwards every request; subclasses answer some by themselves."""
 
     def __init__(self, target: str) -> None:
-        """Forward to the address of a node."""
         self._target = target
         self._session: aiohttp.ClientSession
 
@@ -52,7 +51,6 @@ class BulkProxy(RequestProxy):
     """Each bulk request uses up one of `faults` while there are any."""
 
     def __init__(self, target: str) -> None:
-        """Forward to the address of a node."""
         super().__init__(target)
         self.faults: list[Fault] = []
         self.bulks = 0
@@ -144,7 +142,6 @@ class ChaosProxy(BulkProxy):
     """
 
     def __init__(self, target: str, chance: random.Random, *, share_broken: float, slow_seconds: float) -> None:
-        """Break nothing yet."""
         super().__init__(target)
         self.broken: dict[str, int] = {}
         self.is_slow = False

@@ -25,7 +25,6 @@ class Request:
 
     @property
     def path(self) -> str:
-        """The decoded path."""
         return unquote(urlsplit(self.target).path)
 
     @property
@@ -49,7 +48,6 @@ class Reply:
     delay: float = 0.0
 
     async def send(self, request: Request) -> None:
-        """Send it after the delay."""
         await asyncio.sleep(self.delay)
         body = b"" if request.method == "HEAD" else self.body
         await request.connection.send(self.head(**{"Content-Length": str(len(self.body))}) + body)

@@ -55,7 +55,6 @@ class Link:
     """A connection of the service, and its continuation to the node."""
 
     def __init__(self, service: Stream, node: Stream, ways: Ways) -> None:
-        """Join two open connections."""
         self._service, self._node, self._ways = service, node, ways
         self._answer = bytearray()  # what has come since the last request
         self._cut: Cut | None = None

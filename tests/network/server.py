@@ -38,7 +38,6 @@ class Connection:
         return head + await self.reader.readexactly(length)
 
     async def send(self, sent: bytes | memoryview) -> None:
-        """Send bytes as they are."""
         self.writer.write(sent)
         await self.writer.drain()
 
@@ -110,7 +109,6 @@ class Server:
 
 @asynccontextmanager
 async def serving(script: Script, certificate: ssl.SSLContext | None = None, port: int = 0) -> AsyncIterator[Server]:
-    """Serve a script."""
     server = Server(script, certificate, port)
     await server.start()
     try:

@@ -38,7 +38,6 @@ class CanaryKey:
     """A key that must appear nowhere."""
 
     def __init__(self, key: str) -> None:
-        """Take the key's text."""
         self.key = key
         self.secret = key.rpartition("_")[2]
 

@@ -31,7 +31,6 @@ class MatrixRequest:
 
     @property
     def resource(self) -> str:
-        """The requested resource."""
         return self.path.split("/")[1]
 
 
@@ -53,7 +52,6 @@ class AccessModel:
     """Who owns what, and who may read whom."""
 
     def __init__(self, source: dict[str, list[Envelope]], grants: dict[str, KeyGrant]) -> None:
-        """Read the source records and the scopes of the keys."""
         self.source, self.grants = source, grants
         self.numbers = {e["record"][COMPANY]: str(e["record"]["numeric_id"]) for e in source["companies"]}
         self._parents = {e["record"][COMPANY]: e.get(PARENT_COMPANY) for e in source["companies"]}

@@ -42,7 +42,6 @@ class MatrixResponse:
 
 
 async def send_request(world: World, asked: MatrixRequest, method: str = "GET", **headers: str) -> MatrixResponse:
-    """Send a request of the matrix."""
     path = asked.path if asked.named is None else asked.path.split("{")[0] + quote(asked.named, safe="")
     target = URL(f"/v1{path}?{urlencode(asked.query)}", encoded=True)
     sent = {"x-api-key": world.keys[asked.key], "Accept-Encoding": "identity", **headers}

@@ -182,7 +182,6 @@ def _covered(case: MatrixCase) -> set[object]:
 
 
 def case_identifier(estate: AccessModel, case: MatrixCase) -> str:
-    """Return the identifier that a case sends."""
     probe = case.probe
     if probe.place == "nowhere":
         return ""
@@ -204,7 +203,6 @@ def unknown_twins(probe: IdentifierProbe, sent: str) -> list[str]:
 
 
 def case_request(estate: AccessModel, case: MatrixCase, sent: str) -> MatrixRequest:
-    """Return the request of a case with some identifier."""
     probe, fields = case.probe, _SCHEMAS[case.probe.path].fields.keys()
     query = {name: text for name, text in _WIDEST.items() if name in fields} | SHAPES[case.shape]
     about = {"key": case.owner, "number": estate.numbers.get(case.owner, "7")}
@@ -226,7 +224,6 @@ def _some_record(estate: AccessModel, case: MatrixCase) -> str:
 
 
 def first_page(verdict_identifiers: tuple[str, ...], request: MatrixRequest) -> list[str]:
-    """Return the identifiers that the first page holds."""
     is_paged = request.named is None and "page_size" in request.query
     return list(verdict_identifiers[:_PAGE] if is_paged else verdict_identifiers)
 

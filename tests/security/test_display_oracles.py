@@ -89,7 +89,6 @@ class Hidden:
         return envelope(resource, record, platform_company_id="a")
 
     async def build(self, bench: Bench, sold: Iterable[int] = range(_LISTINGS)) -> None:
-        """Build an installation."""
         numbers: dict[Resource, Iterable[int]] = {LISTING: range(_LISTINGS), SOLD_LISTING: sold}
         lines = {each: [self.record(each, number) for number in some] for each, some in numbers.items()}
         assert (await bench.build({COMPANY: [company("a")], **lines}, force=True)).exit_code == 0

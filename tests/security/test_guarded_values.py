@@ -35,16 +35,25 @@ _VOLATILE = ("ModificationTimestamp", "VendorModificationTimestamp", "DaysOnMark
 # The number of `Condo`, which every listing here is.
 _PROPERTY_TYPE = 2
 _AGENT = "0b0e6d3c-5f0d-4f35-9d3c-11111111111"
+# All records in all forms that hold guarded values.
+_RECORDS = (
+    "listings?platform_company_id=a&updated_since=0",
+    "listings?platform_company_id=a&updated_since=0&underscore_response=true",
+    "listings/L1",
+    "listings/L1?underscore_response=true",
+    "agents?updated_since=0&include_access_level=true&include_partners=true",
+    "agents?updated_since=0&include_access_level=true&include_partners=true&envelope=true",
+    f"agents/{_AGENT}1?include_gci_goals=true&include_access_level=true&include_partners=true",
+)
 _PATHS = (
+    *_RECORDS,
     "changes",
     "snapshot/listings",
     "snapshot/agents",
     "digest/listings",
     "digest/agents",
-    "listings?platform_company_id=a&updated_since=0",
-    "listings/L1",
-    "agents?updated_since=0&include_access_level=true",
-    f"agents/{_AGENT}1?include_gci_goals=true",
+    "listings?platform_company_id=a&updated_since=0&timestamps_only=true",
+    "agents?updated_since=0&timestamps_only=true",
     "reso/Property",
     "reso/Member?$count=true",
     f"reso/Member('{_AGENT}1')",
@@ -74,7 +83,7 @@ class Hidden:
         kind, value = self.commission(number)
         record = {"PlatformListingId": f"L{number}", "ListPrice": number, "Status": "Active"}
         record |= {"BuyerCommissionType": kind, "BuyerCommissionValue": value}
-        partner = {"attribute_1": f"{self.seed}", "attribute_2": None}
+        partner = {"attribute_1": f"deal {self.seed}", "attribute_2": None}
         return envelope(LISTING, record | {"SharedPartnerData": partner}, platform_company_id="a")
 
     def agent(self, number: int) -> JsonObject:
@@ -84,8 +93,9 @@ class Hidden:
             "platform_agent_id": f"p{number}",
             "access_level": f"level {self.seed}",
         }
-        goals = {"gci_goal": self.seed, "buyer_commission_rate": self.seed / 10, "partners": [f"{self.seed}"]}
-        return envelope(AGENT, record | goals, platform_company_id="a")
+        record |= {"view_level": f"view {self.seed}", "partners": [f"affiliate {self.seed}"]}
+        rates = {"buyer_commission_rate": self.seed + 0.375, "seller_commission_rate": self.seed + 0.625}
+        return envelope(AGENT, record | rates | {"gci_goal": 770_000 + self.seed}, platform_company_id="a")
 
 
 @dataclass(frozen=True)
@@ -197,3 +207,25 @@ async def test_installations_that_differ_in_hidden_values_only_look_the_same(
         after = await everything(Attacker(http, key), _PATHS)
     for path in _PATHS:
         assert after[path] == before[path], path
+
+
+# What betrays the values of a group in a body of the first build.
+_TRACES = {
+    "access_level": ("level 0", "view 0"),
+    "commission": ("0.375", "0.625", '"percent"', '"2.0"'),
+    "goals": ("770000",),
+    "partner_data": ("deal 0", "affiliate 0"),
+}
+
+
+@pytest.mark.parametrize(
+    "granted", [None, (), *((group,) for group in _TRACES), ("commission", "goals"), tuple(_TRACES)]
+)
+async def test_a_key_sees_the_groups_it_was_granted_and_of_the_others_no_trace(
+    attacker: Attacker, bench: Bench, granted: tuple[str, ...] | None
+) -> None:
+    grant = replace(_GRANT, fields=granted)
+    key = (await KeyStore(bench.client, bench.connection.keys_index).create(grant)).reveal()
+    text = "".join([(await replace(attacker, key=key).read(path))[1].decode() for path in _RECORDS])
+    seen = {group: {trace in text for trace in traces} for group, traces in _TRACES.items()}
+    assert seen == {group: {granted is None or group in granted} for group in _TRACES}

@@ -10,10 +10,10 @@ from aiohttp.test_utils import TestClient
 from prometheus_client import REGISTRY, generate_latest
 from pytest_aiohttp.plugin import AiohttpClient
 
-from service.services import SERVICES
 from service.telemetry.metrics import create_metrics_app
 from tests.security.canary import CanaryKey
 from tests.security.test_redaction import written
+from tests.service.api_client import services_of
 from tests.service.conftest import DEADLINES_SECONDS, Open
 from tests.service.stand_in import HeldReply, Reply, StandIn, refusal, search_response
 
@@ -119,8 +119,7 @@ async def test_no_metric_has_a_label_that_a_client_chooses(
     api = await open_api()
     stand_in.add("listings", canary.key, {"PlatformListingId": canary.key})
     await _drive(api, canary)
-    assert api.app is not None
-    metrics = await aiohttp_client(create_metrics_app(api.app[SERVICES]))
+    metrics = await aiohttp_client(create_metrics_app(services_of(api)))
     exposed = await (await metrics.get("/metrics", params={"api-key": canary.key})).text()
     assert 'path="/listings/{platform_listing_id}"' in exposed
     assert canary.found_in(exposed + generate_latest(REGISTRY).decode()) == []

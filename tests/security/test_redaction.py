@@ -137,7 +137,6 @@ class _Keeping(logging.Handler):
         self.records: list[logging.LogRecord] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep a record."""
         self.records.append(record)
 
 

@@ -19,6 +19,7 @@ from service.health.checks import FindingState
 from service.health.monitor import HEALTH_MONITOR, HealthMonitor
 from service.keys.store import KeyGrant, KeyStore
 from service.resources import OPERATIONS
+from tests.service.api_client import app_of
 
 # Operations that need more than an identifier to reach their index.
 _PATHS = {
@@ -33,7 +34,6 @@ class IndexSandbox:
     """A prefix of its own in the cluster with the indices of the service, and the service over them."""
 
     def __init__(self, client: AsyncElasticsearch, connection: ConnectionSettings) -> None:
-        """Start without indices."""
         self.client = client
         self.connection = connection
         self.key = ""
@@ -126,5 +126,4 @@ class IndexSandbox:
     @property
     def watch(self) -> HealthMonitor:
         """The health monitor of the service."""
-        assert self.http.app is not None
-        return self.http.app[HEALTH_MONITOR]
+        return app_of(self.http)[HEALTH_MONITOR]

@@ -23,7 +23,6 @@ DIRECTORY = CompanyDirectory.of(
 
 
 def key(**granted: Any) -> ApiKey:
-    """Return a key of a scope."""
     return ApiKey(key_id="k", name="k", digest="", created=dt.datetime(2026, 1, 1, tzinfo=dt.UTC), **granted)
 
 

@@ -8,10 +8,11 @@ from aiohttp.test_utils import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 from pytest_aiohttp.plugin import AiohttpClient
 
-from service.services import SERVICES
 from service.telemetry.metrics import create_metrics_app
 from service.telemetry.observation import Layer, Timer, TimingTotals
+from tests.service.api_client import services_of
 from tests.service.conftest import Open
+from tests.service.internals import Clock, Internals
 from tests.service.stand_in import StandIn, hit
 
 FEED = "/v1/listings?platform_company_id=acme&updated_since=1"
@@ -27,21 +28,8 @@ def key(stand_in: StandIn) -> dict[str, str]:
     return {"x-api-key": stand_in.grant()}
 
 
-class Clock:
-    """A clock that advances by a second with each read."""
-
-    def __init__(self) -> None:
-        """Begin at 0."""
-        self.now = 0.0
-
-    def perf_counter(self) -> float:
-        """Return the time in seconds."""
-        self.now += 1.0
-        return self.now
-
-
-def test_timer_of_one_layer_add_up_in_the_order_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.telemetry.observation.time", Clock())
+def test_timer_of_one_layer_add_up_in_the_order_of_the_first(internals: Internals) -> None:
+    internals(observation_time=Clock(step=1.0))
     timer = Timer()
     for layer in (Layer.AUTH, Layer.QUERY, Layer.ELASTICSEARCH, Layer.QUERY, Layer.ELASTICSEARCH, Layer.SPLICE):
         timer.record(layer)
@@ -86,8 +74,7 @@ async def samples(metrics: TestClient[Any, Any]) -> dict[tuple[str, ...], float]
 async def test_the_metrics_sum_layers_and_count_what_should_not_be(
     api: TestClient[Any, Any], stand_in: StandIn, key: dict[str, str], aiohttp_client: AiohttpClient
 ) -> None:
-    assert api.app is not None
-    metrics = await aiohttp_client(create_metrics_app(api.app[SERVICES]))
+    metrics = await aiohttp_client(create_metrics_app(services_of(api)))
     before = await samples(metrics)
     for path in (FEED, FEED, "/v1/listings/L-secret"):
         assert (await api.get(path, headers=key)).status == 200
@@ -106,8 +93,7 @@ async def test_the_metrics_sum_layers_and_count_what_should_not_be(
 async def test_no_key_and_no_identifier_is_in_the_metrics(
     api: TestClient[Any, Any], key: dict[str, str], aiohttp_client: AiohttpClient
 ) -> None:
-    assert api.app is not None
-    metrics = await aiohttp_client(create_metrics_app(api.app[SERVICES]))
+    metrics = await aiohttp_client(create_metrics_app(services_of(api)))
     for path in (FEED, "/v1/listings/L-secret?platform_company_id=acme", "/v1/companies/acme", "/v1/nothing/L-secret"):
         await api.get(path, headers=key)
         await api.get(f"{path}{'&' if '?' in path else '?'}api-key={key['x-api-key']}")

@@ -13,10 +13,11 @@ from service.app import create_app
 from service.audit.reads import SENT, SentPage, WrittenAudit, pages_with
 from service.audit.store import AuditStore
 from service.keys.store import KeyGrant, KeyStore
-from service.services import SERVICES, Services
+from service.services import Services
 from tests.feed.feed_client import company, listing, office
 from tests.indexer.conftest import Bench, bench
 from tests.records import envelope
+from tests.service.api_client import services_of
 from tests.service_settings import service_settings
 
 __all__ = ["audited", "bench"]
@@ -39,9 +40,7 @@ class AuditedService:
 
     @property
     def audit(self) -> WrittenAudit:
-        """The audit of the service."""
-        assert self.http.app is not None
-        services: Services = self.http.app[SERVICES]
+        services: Services = services_of(self.http)
         return services.of(WrittenAudit)
 
     @property
@@ -50,7 +49,6 @@ class AuditedService:
         return AuditStore(self.bench.client, self.bench.connection.audit_index)
 
     def key_id(self, name: str) -> str:
-        """Return the public id of a key."""
         return self.keys[name][3:13]
 
     async def ask(
@@ -93,7 +91,6 @@ class AuditedService:
         assert (await self.bench.update({resource: lines})).exit_code == 0
 
     async def sequence(self, resource: Resource = LISTING) -> int:
-        """Return the published sequence of a resource."""
         return (await self.bench.mark(resource)).sequence
 
 

@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient
-from prometheus_client import REGISTRY
 
 from mappings import LISTING
 from service.audit.reads import GAP, SENT, SESSION, AuditLog, WrittenAudit
-from service.services import SERVICES, Services
+from service.services import Services
+from tests.service.api_client import services_of
 from tests.service.conftest import Open
+from tests.service.internals import Internals, metric
 from tests.service.stand_in import Reply, StandIn, refusal
 from tests.waiting import until
 
@@ -32,8 +33,7 @@ async def api(open_api: Open, stand_in: StandIn) -> TestClient[Any, Any]:
 
 def audit_of(api: TestClient[Any, Any]) -> WrittenAudit:
     """Return the audit of the service."""
-    assert api.app is not None
-    services: Services = api.app[SERVICES]
+    services: Services = services_of(api)
     return services.of(WrittenAudit)
 
 
@@ -51,7 +51,7 @@ def documents(stand_in: StandIn, kind: str) -> list[dict[str, Any]]:
 
 def count(name: str) -> float:
     """Return a counter of this process."""
-    return REGISTRY.get_sample_value(f"brokerage_audit_{name}_total") or 0.0
+    return metric(f"brokerage_audit_{name}_total")
 
 
 async def test_requests_write_nothing_by_themselves(api: TestClient[Any, Any], stand_in: StandIn) -> None:
@@ -105,12 +105,12 @@ async def test_a_failure_costs_no_request_is_logged_once_and_made_up_for(
     api: TestClient[Any, Any],
     stand_in: StandIn,
     caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+    internals: Internals,
     reply: Reply,
     said: str,
 ) -> None:
     # Only where there is no response: a busy machine may need longer than that.
-    monkeypatch.setattr("service.audit.reads._WRITE_TIMEOUT_SECONDS", 0.2 if reply.delay else 60.0)
+    internals(audit_write_timeout=0.2 if reply.delay else 60.0)
     stand_in.out(reply, "audit")
     before = count("failures")
     for _ in range(2):
@@ -118,7 +118,7 @@ async def test_a_failure_costs_no_request_is_logged_once_and_made_up_for(
         await audit_of(api).flush()
     assert count("failures") == before + 2
     assert caplog.text.count(NOT_RECORDED) == caplog.text.count(NOT_RECORDED + said) == 1
-    monkeypatch.setattr("service.audit.reads._WRITE_TIMEOUT_SECONDS", 60.0)
+    internals(audit_write_timeout=60.0)
     stand_in.replies.clear()
     stand_in.written.clear()
     await audit_of(api).flush()

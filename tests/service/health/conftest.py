@@ -2,12 +2,10 @@
 
 import pytest
 
-REQUEST_TIMEOUT = "service.health.checks._REQUEST_TIMEOUT_SECONDS"
-READ_TIMEOUT = "service.health.monitor._READ_TIMEOUT_SECONDS"
+from tests.service.internals import Internals
 
 
 @pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+def patience(internals: Internals) -> None:
     """Let no pause of a busy machine pass for an Elasticsearch that does not respond."""
-    for name in (REQUEST_TIMEOUT, READ_TIMEOUT):
-        monkeypatch.setattr(name, 60.0)
+    internals(check_timeout=60.0, readiness_timeout=60.0)

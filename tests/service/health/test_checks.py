@@ -1,8 +1,6 @@
 """What each check finds over a scripted stand-in."""
 
 import asyncio
-import copy
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,8 +11,8 @@ from service.app import build_services, reading_client
 from service.errors import ApiError, NotElasticsearch
 from service.health.checks import Finding, FindingState, blocked_resources, run_checks
 from service.settings import ServiceSettings
-from tests.service.health.conftest import REQUEST_TIMEOUT
-from tests.service.stand_in import Reply, StandIn, refusal
+from tests.service.internals import Internals
+from tests.service.stand_in import Reply, StandIn, refusal, valid_indices
 from tests.waiting import until
 
 CONNECTION = ConnectionSettings(url=("http://stand-in:9200",))
@@ -46,74 +44,59 @@ async def test_a_sound_cluster_is_well_in_three_requests(stand_in: StandIn) -> N
     assert len(stand_in.looked_at) == 3
 
 
-def renamed(indices: dict[str, Any]) -> None:
-    """Give listings no alias."""
-    indices[INDEX]["aliases"] = {"other": {}}
+ABSENT = object()
+# What is changed of the indices: paths, and the values there.
+Changes = dict[str, object]
+MAPPING, SETTINGS = f"{INDEX}/mappings", f"{INDEX}/settings"
+# As an index of another version has it.
+OTHER_RECORDS: Changes = {f"{MAPPING}/_meta/fingerprint": "0" * 16}
 
 
-def twice(indices: dict[str, Any]) -> None:
-    """Let the alias point at two indices."""
-    indices["listings-v0002"] = copy.deepcopy(indices[INDEX])
+def change(indices: dict[str, Any], changes: Changes) -> None:
+    """Change indices; `ABSENT` takes something away."""
+    for path, value in changes.items():
+        *above, name = path.split("/")
+        within = indices
+        for part in above:
+            within = within[part]
+        if value is ABSENT:
+            del within[name]
+        else:
+            within[name] = value
 
 
-def of_its_name(indices: dict[str, Any]) -> None:
-    """Make an index of the alias's name."""
-    indices["listings"] = {**indices.pop(INDEX), "aliases": {}}
-
-
-def closed(indices: dict[str, Any]) -> None:
-    """Close the index."""
-    indices[INDEX]["settings"]["index.verified_before_close"] = "true"
-
-
-def filtered(indices: dict[str, Any]) -> None:
-    """Hide records behind the alias."""
-    indices[INDEX]["aliases"]["listings"] = {"filter": {"term": {"company": "acme"}}}
-
-
-def lacking(indices: dict[str, Any]) -> None:
-    """Take a search field away that every request uses."""
-    del indices[INDEX]["mappings"]["properties"]["deleted"]
-
-
-def lacking_one_of_its_own(indices: dict[str, Any]) -> None:
-    """Take a search field away that this version has for listings."""
-    of_other_records(indices)
-    del indices[INDEX]["mappings"]["properties"]["status"]
-
-
-def one_of_its_own_otherwise(indices: dict[str, Any]) -> None:
-    """Map a search field of listings otherwise."""
-    of_other_records(indices)
-    indices[INDEX]["mappings"]["properties"]["status"] = {"type": "text"}
-
-
-def otherwise(indices: dict[str, Any]) -> None:
-    """Map a search field otherwise."""
-    indices[INDEX]["mappings"]["properties"]["clock"] = {"type": "keyword"}
-
-
-def unmapped(indices: dict[str, Any]) -> None:
-    """Take the whole mapping away."""
-    indices[INDEX]["mappings"] = {}
-
-
-WRONG: dict[str, tuple[Callable[[dict[str, Any]], None], str, str]] = {
-    "no alias": (renamed, "its alias is missing", "The alias listings does not exist."),
-    "two indices": (twice, "it has several indices", "listings-v0001, listings-v0002"),
-    "an index of that name": (of_its_name, "it is not an alias", "listings is an index"),
-    "a closed index": (closed, "its index is closed", "listings-v0001 is closed."),
-    "a filter": (filtered, "its alias hides records", "has a filter"),
-    "a field less": (lacking, "its index lacks fields of this version", "or maps them differently: deleted."),
-    "another field": (otherwise, "its index lacks fields of this version", "or maps them differently: clock."),
-    "no mapping": (unmapped, "its index lacks fields of this version", "feed_key"),
+LACKING: Changes = {f"{MAPPING}/properties/deleted": ABSENT}  # every request uses it
+SECOND: Changes = {"listings-v0002": valid_indices()[INDEX]}
+IN_PLACE: Changes = {INDEX: ABSENT, "listings": {**valid_indices()[INDEX], "aliases": {}}}
+OLD_VERSION = "its index lacks fields of this version"
+WRONG: dict[str, tuple[Changes, str, str]] = {
+    "no alias": ({f"{INDEX}/aliases": {"other": {}}}, "its alias is missing", "The alias listings does not exist."),
+    "two indices": (SECOND, "it has several indices", "listings-v0001, listings-v0002"),
+    "an index of that name": (IN_PLACE, "it is not an alias", "listings is an index"),
+    "a closed index": (
+        {f"{SETTINGS}/index.verified_before_close": "true"},
+        "its index is closed",
+        "listings-v0001 is closed.",
+    ),
+    "a filter": (
+        {f"{INDEX}/aliases/listings": {"filter": {"term": {"company": "acme"}}}},
+        "its alias hides records",
+        "has a filter",
+    ),
+    "a field less": (LACKING, OLD_VERSION, "or maps them differently: deleted."),
+    "another field": (
+        {f"{MAPPING}/properties/clock": {"type": "keyword"}},
+        OLD_VERSION,
+        "or maps them differently: clock.",
+    ),
+    "no mapping": ({MAPPING: {}}, OLD_VERSION, "feed_key"),
 }
 
 
-@pytest.mark.parametrize("change", WRONG)
-async def test_an_index_that_is_not_one_to_answer_from_is_wrong(stand_in: StandIn, change: str) -> None:
-    make, problem, detail = WRONG[change]
-    make(stand_in.indices)
+@pytest.mark.parametrize("fault", WRONG)
+async def test_an_index_that_is_not_one_to_answer_from_is_wrong(stand_in: StandIn, fault: str) -> None:
+    changes, problem, detail = WRONG[fault]
+    change(stand_in.indices, changes)
     stand_in.documents["control", "mark-listings"] = {}
     findings = await found(stand_in)
     assert bad(findings) == [("listings", FindingState.WRONG, problem)]
@@ -123,73 +106,50 @@ async def test_an_index_that_is_not_one_to_answer_from_is_wrong(stand_in: StandI
     assert blocked_resources(findings, CONNECTION) == {"listings": "listing"}
 
 
-def with_more(indices: dict[str, Any]) -> None:
-    """Add a search field, as a newer version has it."""
-    indices[INDEX]["mappings"]["properties"]["further"] = {"type": "keyword"}
-    indices[INDEX]["mappings"]["_meta"]["fingerprint"] = "0" * 16
-
-
-def of_other_records(indices: dict[str, Any]) -> None:
-    """Change the fingerprint alone."""
-    indices[INDEX]["mappings"]["_meta"]["fingerprint"] = "0" * 16
-
-
-def without_exact_values(indices: dict[str, Any]) -> None:
-    """Make it an index from before rounded numbers were kept as well."""
-    of_other_records(indices)
-    del indices[INDEX]["mappings"]["properties"]["exact"]
-
-
-def of_other_settings(indices: dict[str, Any]) -> None:
-    """Make it an index from before unknown fields were refused."""
-    of_other_records(indices)
-    del indices[INDEX]["settings"]["index.query.parse.allow_unmapped_fields"]
-
-
-def nameless(indices: dict[str, Any]) -> None:
-    """Take what the indexer writes of the index."""
-    del indices[INDEX]["mappings"]["_meta"]
-
-
-def idle(indices: dict[str, Any]) -> None:
-    """Leave the refresh interval to Elasticsearch."""
-    del indices[INDEX]["settings"]["index.refresh_interval"]
-
-
-def unrefreshed(indices: dict[str, Any]) -> None:
-    """Never refresh."""
-    indices[INDEX]["settings"]["index.refresh_interval"] = "-1"
-
-
-WARNINGS: dict[str, tuple[Callable[[dict[str, Any]], None], str, str]] = {
-    "a field less": (
-        lacking_one_of_its_own,
-        "its index lacks search fields of this version",
-        "listings-v0001 lacks these fields, or maps them differently: status. Requests that use them get 503.",
-    ),
+IDLE: Changes = {f"{SETTINGS}/index.refresh_interval": ABSENT}
+LACKS_STATUS = "listings-v0001 lacks these fields, or maps them differently: status. Requests that use them get 503."
+STATUS = f"{MAPPING}/properties/status"
+WARNINGS: dict[str, tuple[Changes, str, str]] = {
+    "a field less": (OTHER_RECORDS | {STATUS: ABSENT}, "its index lacks search fields of this version", LACKS_STATUS),
     "another field": (
-        one_of_its_own_otherwise,
+        OTHER_RECORDS | {STATUS: {"type": "text"}},
         "its index lacks search fields of this version",
-        "listings-v0001 lacks these fields, or maps them differently: status. Requests that use them get 503.",
+        LACKS_STATUS,
     ),
-    "a newer version": (with_more, "its index was built by another version", "additional search fields: further."),
-    "other records": (of_other_records, "its records have a different schema", "only the schema of the stored records"),
-    "no exact values": (without_exact_values, "its index lacks exact values", "get whole numbers, and updates are ref"),
+    "a newer version": (
+        OTHER_RECORDS | {f"{MAPPING}/properties/further": {"type": "keyword"}},
+        "its index was built by another version",
+        "additional search fields: further.",
+    ),
+    "other records": (
+        OTHER_RECORDS,
+        "its records have a different schema",
+        "only the schema of the stored records",
+    ),
+    "no exact values": (
+        OTHER_RECORDS | {f"{MAPPING}/properties/exact": ABSENT},
+        "its index lacks exact values",
+        "get whole numbers, and updates are ref",
+    ),
     "other settings": (
-        of_other_settings,
+        OTHER_RECORDS | {f"{SETTINGS}/index.query.parse.allow_unmapped_fields": ABSENT},
         "its index has different settings",
         "index.query.parse.allow_unmapped_fields.",
     ),
-    "no shape": (nameless, "its index has no fingerprint", "not created by the indexer"),
-    "no interval": (idle, "updates may become visible late", "is not set, so the first search after an idle period"),
-    "no refresh": (unrefreshed, "updates may become visible late", "index.refresh_interval of listings-v0001 is -1."),
+    "no shape": ({f"{MAPPING}/_meta": ABSENT}, "its index has no fingerprint", "not created by the indexer"),
+    "no interval": (IDLE, "updates may become visible late", "is not set, so the first search after an idle period"),
+    "no refresh": (
+        {f"{SETTINGS}/index.refresh_interval": "-1"},
+        "updates may become visible late",
+        "index.refresh_interval of listings-v0001 is -1.",
+    ),
 }
 
 
-@pytest.mark.parametrize("change", WARNINGS)
-async def test_warnings_refuse_nothing(stand_in: StandIn, change: str) -> None:
-    make, problem, detail = WARNINGS[change]
-    make(stand_in.indices)
+@pytest.mark.parametrize("fault", WARNINGS)
+async def test_warnings_refuse_nothing(stand_in: StandIn, fault: str) -> None:
+    changes, problem, detail = WARNINGS[fault]
+    change(stand_in.indices, changes)
     findings = await found(stand_in)
     assert bad(findings) == [("listings", FindingState.WARNING, problem)]
     (finding,) = [finding for finding in findings if finding.problem]
@@ -199,8 +159,7 @@ async def test_warnings_refuse_nothing(stand_in: StandIn, change: str) -> None:
 
 
 async def test_two_warnings_are_both_shown(stand_in: StandIn) -> None:
-    of_other_records(stand_in.indices)
-    idle(stand_in.indices)
+    change(stand_in.indices, OTHER_RECORDS | IDLE)
     assert len(bad(await found(stand_in))) == 2
 
 
@@ -240,20 +199,20 @@ async def test_without_the_right_to_look_nothing_is_known_and_nothing_refused(st
 
 async def test_what_one_may_not_look_at_hides_nothing_else(stand_in: StandIn) -> None:
     stand_in.strange = dict.fromkeys((ALL_NAMES, "/offices"), refusal(403, "security_exception"))
-    lacking(stand_in.indices)
+    change(stand_in.indices, LACKING)
     assert [(subject, state) for subject, state, _ in bad(await found(stand_in))] == [
         ("offices", FindingState.UNKNOWN),
         ("listings", FindingState.WRONG),
     ]
 
 
-async def test_a_check_that_takes_too_long_is_unknown(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(REQUEST_TIMEOUT, 0.1)
+async def test_a_check_that_takes_too_long_is_unknown(stand_in: StandIn, internals: Internals) -> None:
+    internals(check_timeout=0.1)
     stand_in.strange = {"/_nodes/_all/_none": Reply(delay=30.0), "/_cluster/health": refusal(503, "no_master")}
     checking = asyncio.create_task(found(stand_in))
     await until(lambda: stand_in.looked_at)
     # The first request is on its way; those behind it have time.
-    monkeypatch.setattr(REQUEST_TIMEOUT, 60.0)
+    internals(check_timeout=60.0)
     assert [(subject, state) for subject, state, _ in bad(await checking)] == [
         ("elasticsearch", FindingState.UNKNOWN),
         ("cluster", FindingState.UNKNOWN),
@@ -269,10 +228,8 @@ async def test_a_check_that_takes_too_long_is_unknown(stand_in: StandIn, monkeyp
         Reply(delay=30.0),
     ],
 )
-async def test_a_cluster_that_is_away_is_an_error(
-    stand_in: StandIn, reply: Reply, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(REQUEST_TIMEOUT, 0.1)
+async def test_a_cluster_that_is_away_is_an_error(stand_in: StandIn, reply: Reply, internals: Internals) -> None:
+    internals(check_timeout=0.1)
     stand_in.is_away(reply)
     with pytest.raises(ApiError):
         await found(stand_in)

@@ -15,9 +15,10 @@ from service.health.checks import get_within_timeout
 from service.health.monitor import HEALTH_MONITOR, HealthMonitor
 from service.search.engine import SearchEngine
 from service.settings import ServiceSettings
+from tests.service.api_client import app_of
 from tests.service.conftest import Open
-from tests.service.health.conftest import READ_TIMEOUT, REQUEST_TIMEOUT
 from tests.service.health.test_probes import check_now, of_old_shape, on_an_old_node, probe
+from tests.service.internals import Internals
 from tests.service.stand_in import Reply, StandIn, refusal
 from tests.waiting import until, until_true
 
@@ -85,8 +86,7 @@ async def test_an_unexpected_error_is_logged_and_ends_no_check_after_it(
     open_api: Open, stand_in: StandIn, key: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     api = await open_api(fresh_seconds=0.0, stale_seconds=0.0)
-    assert api.app is not None
-    monitor = api.app[HEALTH_MONITOR]
+    monitor = app_of(api)[HEALTH_MONITOR]
 
     async def failing() -> None:
         monkeypatch.undo()
@@ -238,17 +238,17 @@ class _Silent:
         raise AssertionError(target)
 
 
-async def test_no_check_waits_for_an_answer_that_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(REQUEST_TIMEOUT, 0.01)
+async def test_no_check_waits_for_an_answer_that_does_not_come(internals: Internals) -> None:
+    internals(check_timeout=0.01)
     with pytest.raises(DeadlineExceeded):
         # Far longer than any check takes: it ends a test that would wait for ever.
         await asyncio.wait_for(get_within_timeout(_Silent(), "/"), 60)
 
 
-async def test_readiness_does_not_wait_for_what_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_readiness_does_not_wait_for_what_cannot_be_read(internals: Internals) -> None:
     async def unreadable() -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(READ_TIMEOUT, 0.01)
+    internals(readiness_timeout=0.01)
     watch = HealthMonitor(cast("SearchEngine", _Silent()), ConnectionSettings(), ServiceSettings(), unreadable)
     assert await asyncio.wait_for(watch.unready_reason(), 60) == "keys and companies cannot be read"

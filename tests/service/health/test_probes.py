@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,8 +10,9 @@ from aiohttp.test_utils import TestClient
 
 from mappings import RESOURCES
 from service.health.monitor import DRAINING, HEALTH_MONITOR, unready_reason
-from service.services import SERVICES
+from tests.service.api_client import app_of, services_of
 from tests.service.conftest import Open
+from tests.service.internals import Clock, Internals
 from tests.service.stand_in import HeldReply, Reply, StandIn, refusal
 from tests.waiting import until
 
@@ -27,8 +27,7 @@ async def probe(api: TestClient[Any, Any], path: str = "/readyz") -> tuple[int, 
 
 async def check_now(api: TestClient[Any, Any]) -> None:
     """Take the next round of checks now."""
-    assert api.app is not None
-    await api.app[HEALTH_MONITOR].check_now()
+    await app_of(api)[HEALTH_MONITOR].check_now()
 
 
 def without_agents(stand_in: StandIn) -> None:
@@ -141,17 +140,16 @@ async def test_what_is_wrong_for_every_replica_takes_no_running_one_out(
 
 
 async def test_a_running_replica_outlives_a_short_outage_and_not_a_long_one(
-    open_api: Open, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+    open_api: Open, stand_in: StandIn, internals: Internals
 ) -> None:
     api = await open_api(outage_seconds=60.0)
     assert await probe(api) == (200, None)
     stand_in.is_away(Reply(status=502, headers={}))
     await check_now(api)
     assert await probe(api) == (200, None)
-    assert api.app is not None
-    silent_since = api.app[SERVICES].engine.last_response_at = time.monotonic() - 61
+    silent_since = services_of(api).engine.last_response_at = time.monotonic() - 61
     await check_now(api)
-    monkeypatch.setattr("service.health.monitor.time", SimpleNamespace(monotonic=lambda: silent_since + 61))
+    internals(monitor_time=Clock(silent_since + 61))
     assert await probe(api) == (503, "elasticsearch: no response for 61 seconds")
     assert await probe(api, "/startupz") == (200, None)
     stand_in.strange.clear()
@@ -162,15 +160,13 @@ async def test_a_running_replica_outlives_a_short_outage_and_not_a_long_one(
 async def test_a_pause_without_requests_is_not_an_outage(open_api: Open) -> None:
     api = await open_api(fresh_seconds=3600.0)
     assert await probe(api) == (200, None)
-    assert api.app is not None
-    api.app[SERVICES].engine.last_response_at = time.monotonic() - 61
+    services_of(api).engine.last_response_at = time.monotonic() - 61
     assert await probe(api) == (200, None)
 
 
 async def test_an_overloaded_cluster_is_not_an_outage(api: TestClient[Any, Any], stand_in: StandIn) -> None:
     assert await probe(api) == (200, None)
-    assert api.app is not None
-    api.app[SERVICES].engine.last_response_at = time.monotonic() - 61
+    services_of(api).engine.last_response_at = time.monotonic() - 61
     stand_in.is_away(refusal(429, "es_rejected_execution_exception"))
     await check_now(api)
     assert await probe(api) == (200, None)
@@ -180,10 +176,9 @@ async def test_a_draining_service_is_unready_at_once_but_still_answers(
     api: TestClient[Any, Any], stand_in: StandIn
 ) -> None:
     assert await probe(api) == (200, None)
-    assert api.app is not None
-    api.app[DRAINING].set()
+    app_of(api)[DRAINING].set()
     assert await probe(api) == (503, "draining")
-    assert await unready_reason(api.app) == "draining"
+    assert await unready_reason(app_of(api)) == "draining"
     assert await probe(api, "/startupz") == (200, None)
     assert (await api.get("/v1/companies", headers={"x-api-key": stand_in.grant()})).status == 200
     assert (await api.get("/livez")).status == 200
@@ -208,8 +203,7 @@ async def test_however_often_readiness_is_asked_a_silent_cluster_is_asked_once(
 
 def count_read_checks(api: TestClient[Any, Any], monkeypatch: pytest.MonkeyPatch) -> list[None]:
     """Return a list that gets an entry for each probe that reads what the first request needs."""
-    assert api.app is not None
-    monitor, reading = api.app[HEALTH_MONITOR], list[None]()
+    monitor, reading = app_of(api)[HEALTH_MONITOR], list[None]()
     read = monitor._read_check
 
     async def counted() -> None:

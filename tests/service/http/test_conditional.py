@@ -7,8 +7,8 @@ from aiohttp.test_utils import make_mocked_request
 
 from service.http.negotiation import ContentCoding
 from service.http.responses import CompressionCache, precompress
-from service.services import SERVICES
 from service.telemetry.observation import Layer
+from tests.service.api_client import services_of
 from tests.service.conftest import Open
 from tests.service.raw_http import RawResponse, exchange_one, request, serve_raw
 from tests.service.stand_in import StandIn
@@ -23,7 +23,6 @@ class Client:
     """A client of one service with one key."""
 
     def __init__(self, port: int, key: str) -> None:
-        """Take the port of the service and the text of the key."""
         self._port, self._key = port, key
 
     async def get(self, path: str, method: str = "GET", **headers: str) -> RawResponse:
@@ -156,8 +155,7 @@ async def test_a_304_is_accounted_for(open_api: Open, stand_in: StandIn) -> None
     held = await api.get(SMALL, headers={"x-api-key": stand_in.grant(), "If-None-Match": "*"})
     assert held.status == 304
     assert "elasticsearch;dur=" in held.headers["Server-Timing"]
-    assert api.app is not None
-    counted = {layer: spent.count for (path, layer), spent in api.app[SERVICES].totals.timings.totals.items()}
+    counted = {layer: spent.count for (path, layer), spent in services_of(api).totals.timings.totals.items()}
     assert counted[Layer.ELASTICSEARCH] == 1
     assert Layer.WRITE not in counted
 

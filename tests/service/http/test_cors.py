@@ -11,7 +11,6 @@ ASKS_BEFORE = {"Access-Control-Request-Method": "GET", "Access-Control-Request-H
 
 
 def cors_headers(answer: RawResponse) -> dict[str, str]:
-    """Return the CORS headers of a response."""
     return {name: value for name, value in answer.headers.items() if name.startswith("Access-Control-")}
 
 

@@ -59,7 +59,6 @@ class Client:
     """One connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Hold both sides of it."""
         self.reader, self.writer = reader, writer
 
     async def ask(self, sent: bytes) -> bytes:

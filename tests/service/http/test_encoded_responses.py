@@ -25,7 +25,6 @@ class Plain:
     """A client that adds no headers and returns bodies as received."""
 
     def __init__(self, session: aiohttp.ClientSession, api: Api, key: str) -> None:
-        """Ask the service of a test's client with a key."""
         self._session, self._api, self._key = session, api, key
 
     async def ask(self, path: str, *accept: str, method: str = "GET") -> tuple[aiohttp.ClientResponse, bytes]:

@@ -13,6 +13,7 @@ from service.app import create_app
 from service.http.connection import ServiceRunner
 from service.settings import ServiceSettings
 from tests.loops import Run, run
+from tests.service.internals import Internals
 from tests.service.raw_http import RawResponse, exchange, exchange_one, listening, serve_raw
 
 __all__ = ["run"]
@@ -99,9 +100,38 @@ async def test_an_invalid_http_request_gets_a_problem_that_repeats_nothing(
     assert CANARY not in answer.body.decode() + str(answer.headers) + caplog.text
 
 
-async def test_a_fragment_in_the_target_is_refused(port: int) -> None:
-    answer = await exchange_one(port, _get("Connection: close\r\n", line=f"GET /livez?a=b#{CANARY} HTTP/1.1"))
-    assert (answer.status, json.loads(answer.body)["code"]) == (400, "malformed-request")
+# Mistakes of clients that escape nothing, and what the answer says to do.
+MISTAKES = {
+    "a raw space in the query": (_get(line=f"GET /v1/listings?api-key={CANARY}&city=San Jose HTTP/1.1"), "as %20"),
+    "a raw space in the path": (_get(line=f"GET /v1/agents/{CANARY} x HTTP/1.1"), "as %20"),
+    "raw UTF-8 in the query": (
+        f"GET /v1/listings?api-key={CANARY}&city=Z\u00fcrich HTTP/1.1\r\n\r\n".encode(),
+        "encode",
+    ),
+    "raw UTF-8 in the path": (f"GET /v1/agents/{CANARY}\u00fc HTTP/1.1\r\n\r\n".encode(), "percent-encode"),
+    "a fragment": (_get(line=f"GET /livez?api-key={CANARY}#top HTTP/1.1"), "as %23"),
+    "no Host": (BROKEN["no host"], "Send a Host header"),
+    "two Hosts": (BROKEN["two hosts"], "Send one Host header"),
+    "HTTP/2 in text": (BROKEN["HTTP/2 in text"], "Send HTTP/1.1"),
+}
+
+
+@pytest.mark.parametrize(("sent", "advice"), MISTAKES.values(), ids=MISTAKES)
+async def test_a_request_that_is_not_http_says_what_to_do(port: int, sent: bytes, advice: str) -> None:
+    answer = await exchange_one(port, sent)
+    problem = json.loads(answer.body)
+    assert (answer.status, problem["code"]) == (400, "malformed-request")
+    assert advice in problem["detail"]
+    assert problem["messages"] == [problem["detail"]]
+    assert CANARY not in answer.body.decode()
+
+
+@pytest.mark.parametrize("expected", [CANARY, "100-continue, x", "", "100-continue\r\nExpect: 100-continue"])
+async def test_an_expectation_that_cannot_be_met_is_refused_with_the_one_that_can(port: int, expected: str) -> None:
+    answer = await exchange_one(port, _get(f"Expect: {expected}\r\n", line="GET /livez HTTP/1.1"))
+    problem = json.loads(answer.body)
+    assert (answer.status, problem["status"], problem["code"]) == (417, 417, "refused")
+    assert "100-continue" in problem["detail"]
     assert CANARY not in answer.body.decode()
 
 
@@ -200,21 +230,19 @@ PARTIAL: list[tuple[int, list[bytes]]] = [
 
 
 @pytest.mark.parametrize(("count", "sent"), PARTIAL)
-async def test_a_partial_request_times_out(
-    port: int, count: int, sent: list[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_partial_request_times_out(port: int, count: int, sent: list[bytes], internals: Internals) -> None:
     answers: list[RawResponse] = []
     # On a busy machine the first time may pass between two pieces of a whole request.
     for seconds in (0.1, 1.0, 10.0):
-        monkeypatch.setattr("service.http.connection._HEAD_TIMEOUT_SECONDS", seconds)
+        internals(head_timeout=seconds)
         answers = await exchange(port, *sent)
         if len(answers) >= count:
             break
     assert [answer.status for answer in answers] == [200] * count
 
 
-def test_a_partial_request_that_comes_with_its_connection_times_out(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.http.connection._HEAD_TIMEOUT_SECONDS", 0.1)
+def test_a_partial_request_that_comes_with_its_connection_times_out(run: Run, internals: Internals) -> None:
+    internals(head_timeout=0.1)
 
     async def scenario() -> bytes:
         async with serve_raw("http://127.0.0.1:9") as port:
@@ -228,8 +256,8 @@ def test_a_partial_request_that_comes_with_its_connection_times_out(run: Run, mo
     assert run(scenario()) == b""
 
 
-def test_a_request_that_takes_longer_than_its_head_may_is_answered(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.http.connection._HEAD_TIMEOUT_SECONDS", 0.02)
+def test_a_request_that_takes_longer_than_its_head_may_is_answered(run: Run, internals: Internals) -> None:
+    internals(head_timeout=0.02)
 
     async def slow(_: web.Request) -> web.Response:
         await asyncio.sleep(0.3)
@@ -246,8 +274,8 @@ def test_a_request_that_takes_longer_than_its_head_may_is_answered(run: Run, mon
     assert run(scenario()) == [200]
 
 
-async def test_a_request_that_comes_in_pieces_is_answered(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.http.connection._HEAD_TIMEOUT_SECONDS", 1.0)
+async def test_a_request_that_comes_in_pieces_is_answered(port: int, internals: Internals) -> None:
+    internals(head_timeout=1.0)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     for _ in range(2):
         for piece in (_get()[:20], _get()[20:]):

@@ -73,20 +73,6 @@ async def test_options_names_the_methods_without_a_key(api: TestClient[Any, Any]
     assert await response.read() == b""
 
 
-@pytest.mark.parametrize(
-    "path", ["/v1/listings?platform_company_id=acme", "/v1/agents", "/v1/companies/acme", "/v1/nothing", "/v1/listings"]
-)
-async def test_head_has_the_headers_of_get_and_no_body(
-    api: TestClient[Any, Any], key: dict[str, str], path: str
-) -> None:
-    got, head = await api.get(path, headers=key), await api.head(path, headers=key)
-    assert (await got.read() != b"", await head.read()) == (True, b"")
-    varying = {"Date", "X-Request-Id"}
-    assert head.status == got.status
-    assert head.headers.keys() == got.headers.keys()
-    assert [name for name in got.headers.keys() - varying if got.headers[name] != head.headers[name]] == []
-
-
 @pytest.mark.parametrize("path", ["/v1/companies/", "/v1//companies", "//v1/companies", "/v1///companies///"])
 async def test_extra_slashes_are_served_as_if_absent(api: TestClient[Any, Any], key: dict[str, str], path: str) -> None:
     status, body = await raw_get(api, path, key["x-api-key"])

@@ -36,7 +36,6 @@ class Served:
     """An address that answers with a body in parts, and what became of it."""
 
     def __init__(self, bodies: list[list[JsonBytes]]) -> None:
-        """Take the bodies to send, one per request."""
         self.bodies = bodies
         self.sent = 0
         self.asked = 0

@@ -17,6 +17,7 @@ from service.limits.admission import UnreadResponses
 from service.settings import ServiceSettings
 from service.telemetry.observation import CURRENT_OBSERVATION, RequestObservation
 from tests.loops import Run, run
+from tests.service.internals import Clock, Internals
 from tests.service.raw_http import listening
 from tests.waiting import until
 
@@ -29,23 +30,11 @@ LEAST = 1000
 IN_ALL = 100_000_000
 
 
-class Clock:
-    """The clock of the monitor."""
-
-    def __init__(self) -> None:
-        """Begin at 0."""
-        self.now = 0.0
-
-    def monotonic(self) -> float:
-        """Return the seconds."""
-        return self.now
-
-
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(internals: Internals) -> Clock:
     """A clock that only a test moves."""
     clock = Clock()
-    monkeypatch.setattr(send_monitor, "time", clock)
+    internals(send_time=clock)
     return clock
 
 
@@ -79,7 +68,6 @@ class Slow:
         return reader, writer
 
     def pass_period(self) -> None:
-        """Let a period go by."""
         self.monitor.sweep()
         self.clock.now += PERIOD
         self.monitor.sweep()

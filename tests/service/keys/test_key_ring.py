@@ -3,14 +3,13 @@
 from typing import Any
 
 import pytest
-from aiohttp.test_utils import TestClient
 from elasticsearch import AsyncElasticsearch
 
 from cluster.connection import ConnectionSettings
 from service.app import build_services
 from service.keys.store import KeyGrant, KeyStore
-from service.services import SERVICES
 from service.settings import ServiceSettings
+from tests.service.api_client import services_of, status
 from tests.service.conftest import Open
 from tests.service.stand_in import StandIn, refusal
 from tests.waiting import until
@@ -26,12 +25,6 @@ DAMAGE: dict[str, dict[str, Any]] = {
     "its rate is below nothing": {"rate": -123456789},
     "it is a copy of another": {"key_id": "abcdefghij"},
 }
-
-
-async def status(api: TestClient[Any, Any], key: str) -> int:
-    """Return the status of a request that every key may make."""
-    async with api.get("/v1/companies", headers={"x-api-key": key}) as response:
-        return response.status
 
 
 def documents(stand_in: StandIn) -> list[dict[str, Any]]:
@@ -90,7 +83,7 @@ async def test_a_deleted_key_stops_working(open_api: Open, stand_in: StandIn) ->
     assert await status(api, key) == 200
     stand_in.documents.clear()
     stand_in.grant()
-    ring = api.app[SERVICES].keys
+    ring = services_of(api).keys
     await ring.warm()
     assert await status(api, key) == 401
 
@@ -105,7 +98,7 @@ async def test_a_damaged_key_harms_no_other(
     key_id = documents(stand_in)[1]["key_id"]
     documents(stand_in)[1].update(DAMAGE[damage])
     if is_in_set:
-        await api.app[SERVICES].keys.warm()
+        await services_of(api).keys.warm()
     assert [await status(api, key) for key in (sound, damaged, damaged)] == [200, 401, 401]
     assert [path for path, _ in stand_in.asked if path.startswith("/api_keys")] == []
     (reported,) = [record for record in caplog.records if record.levelname == "ERROR"]

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient
 from elasticsearch import AsyncElasticsearch
-from prometheus_client import REGISTRY
 
 from cluster.connection import ConnectionSettings
 from service.app import build_services
 from service.keys.ring import KeyUsage
 from service.keys.store import KeyGrant, KeyStore
-from service.services import SERVICES
 from service.settings import ServiceSettings
+from tests.service.api_client import services_of, status
+from tests.service.internals import Internals, metric
 from tests.service.stand_in import Reply, StandIn, refusal
 from tests.waiting import until
 
@@ -29,16 +29,9 @@ BLOCKED = (
 NOT_RECORDED = "The last use of keys is not being recorded: "
 
 
-async def asked(api: TestClient[Any, Any], key: str) -> int:
-    """Use a key and return the status."""
-    async with api.get("/v1/companies", headers={"x-api-key": key}) as response:
-        return response.status
-
-
 def usage_of(api: TestClient[Any, Any]) -> KeyUsage:
     """Return what notes the use of keys."""
-    assert api.app is not None
-    return api.app[SERVICES].keys.usage  # type: ignore[no-any-return]
+    return services_of(api).keys.usage
 
 
 @asynccontextmanager
@@ -52,7 +45,7 @@ async def running(usage: KeyUsage) -> AsyncIterator[None]:
 
 def failures() -> float:
     """Return how many attempts to write have failed in this process."""
-    return REGISTRY.get_sample_value("brokerage_key_usage_failures_total") or 0.0
+    return metric("brokerage_key_usage_failures_total")
 
 
 async def test_the_use_of_a_key_is_written_once_however_often_it_is_used(
@@ -60,7 +53,7 @@ async def test_the_use_of_a_key_is_written_once_however_often_it_is_used(
 ) -> None:
     keys = [stand_in.grant(), stand_in.grant()]
     for key in (*keys, *keys):
-        assert await asked(api, key) == 200
+        assert await status(api, key) == 200
     assert stand_in.written == []
     await usage_of(api).flush()
     assert [line["index"]["_id"] for line in stand_in.written[::2]] == [key[3:13] for key in keys]
@@ -73,13 +66,13 @@ async def test_refused_requests_do_not_count_as_use(api: TestClient[Any, Any], s
     other = stand_in.grant()
     stand_in.documents["api_keys", other[3:13]]["digest"] = "0" * 64
     for key in (stand_in.grant(revoked=past), stand_in.grant(expires=past), other):
-        assert await asked(api, key) == 401
+        assert await status(api, key) == 401
     await usage_of(api).flush()
     assert stand_in.written == []
 
 
 async def test_the_last_use_is_written_at_the_end(api: TestClient[Any, Any], stand_in: StandIn) -> None:
-    assert await asked(api, stand_in.grant()) == 200
+    assert await status(api, stand_in.grant()) == 200
     await api.close()
     assert [line["index"]["_id"] for line in stand_in.written[::2]] == [stand_in.keys[0][3:13]]
 
@@ -99,21 +92,21 @@ async def test_a_failure_costs_no_request_and_is_logged_once(
     api: TestClient[Any, Any],
     stand_in: StandIn,
     caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+    internals: Internals,
     reply: Reply,
     said: str,
 ) -> None:
     # Only where there is no response: a busy machine may need longer than that.
-    monkeypatch.setattr("service.keys.ring._WRITE_TIMEOUT_SECONDS", 0.2 if reply.delay else 60.0)
+    internals(key_use_write_timeout=0.2 if reply.delay else 60.0)
     key = stand_in.grant()
     stand_in.out(reply, "key_usage")
     before = failures()
     for _ in range(2):
-        assert await asked(api, key) == 200
+        assert await status(api, key) == 200
         await usage_of(api).flush()
     assert failures() >= before + 2
     assert caplog.text.count(NOT_RECORDED) == caplog.text.count(NOT_RECORDED + said) == 1
-    monkeypatch.setattr("service.keys.ring._WRITE_TIMEOUT_SECONDS", 60.0)
+    internals(key_use_write_timeout=60.0)
     stand_in.replies.clear()
     stand_in.written.clear()
     await usage_of(api).flush()
@@ -122,9 +115,9 @@ async def test_a_failure_costs_no_request_and_is_logged_once(
 
 
 async def test_many_keys_are_written_in_parts_and_what_was_written_is_not_written_again(
-    api: TestClient[Any, Any], stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+    api: TestClient[Any, Any], stand_in: StandIn, internals: Internals
 ) -> None:
-    monkeypatch.setattr("service.keys.ring._WRITTEN_AT_ONCE", 2)
+    internals(key_uses_written_at_once=2)
     usage, names = usage_of(api), ["a", "b", "c", "d", "e"]
     for name in names:
         usage.record_use(name, NOON)
@@ -140,8 +133,7 @@ async def test_many_keys_are_written_in_parts_and_what_was_written_is_not_writte
 
 
 async def test_it_is_written_in_the_background(api: TestClient[Any, Any], stand_in: StandIn) -> None:
-    assert api.app is not None
-    usage = KeyUsage(api.app[SERVICES].engine, "key_usage", every_seconds=0.01)
+    usage = KeyUsage(services_of(api).engine, "key_usage", every_seconds=0.01)
     async with running(usage):
         usage.record_use("a", NOON)
         await until(lambda: len(stand_in.written) == 2)

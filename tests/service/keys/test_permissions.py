@@ -14,12 +14,13 @@ from mappings.stored_document import encode_document
 from service.projection import Variant, _compiled, _projection
 from service.resources import OPERATIONS
 from service.scope import withheld_groups
-from service.services import SERVICES
+from tests.service.api_client import app_of
 from tests.service.conftest import Open
+from tests.service.internals import Clock, Internals, batched_reads
 from tests.service.projection.test_projection import answered, filled
 from tests.service.search.test_shared_searches import waiting
 from tests.service.stand_in import HeldReply, StandIn, hit, read_response, search_response
-from tests.waiting import Hurry, until
+from tests.waiting import until
 
 SUBSETS = [frozenset(some) for count in range(5) for some in combinations(sorted(FIELD_GROUPS), count)]
 # Not in the form in which it would be written here: decoding and encoding changes it.
@@ -142,9 +143,9 @@ def test_these_parameters_are_guarded() -> None:
 
 
 @pytest.fixture
-async def sharing(open_api: Open, monkeypatch: pytest.MonkeyPatch) -> TestClient[Any, Any]:
+async def sharing(open_api: Open, internals: Internals) -> TestClient[Any, Any]:
     """A client of the service that shares searches; marks are settled at once."""
-    monkeypatch.setattr("service.search.cached_value.time", Hurry(3600.0))
+    internals(cache_time=Clock(step=3600.0))
     return await open_api(shared_seconds=3600.0)
 
 
@@ -170,7 +171,4 @@ async def test_keys_that_may_see_different_fields_share_a_search_and_nothing_els
 
 def waiting_or_gathered(api: TestClient[Any, Any]) -> int:
     """Return how many requests wait for a search of listings in flight."""
-    assert api.app is not None
-    services = api.app[SERVICES]
-    together: int = sum(queue.current.waiters for queue in services.engine.batches._queues.values() if queue.current)
-    return sum(waiting(api.app)) + together
+    return sum(waiting(app_of(api))) + sum(batched_reads(app_of(api)))

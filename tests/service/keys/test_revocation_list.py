@@ -5,17 +5,15 @@
 import asyncio
 import logging
 from pathlib import Path
-from typing import Any
 
 import pytest
-from aiohttp.test_utils import TestClient
 
 from cluster.settings import SettingError
 from service.keys.api_key import KeyText
 from service.keys.revocation_list import RevocationList, parse_revocation_list
 from service.limits.admission import RequestKind
-from service.services import SERVICES
 from service.settings import ServiceSettings
+from tests.service.api_client import services_of, status
 from tests.service.conftest import Open
 from tests.service.stand_in import StandIn, refusal
 from tests.waiting import until, until_true
@@ -27,12 +25,6 @@ AWAY = refusal(503, "no_shard_available_action_exception")
 def file(tmp_path: Path) -> Path:
     """The file, which does not exist yet."""
     return tmp_path / "revoked-keys"
-
-
-async def status(api: TestClient[Any, Any], key: str) -> int:
-    """Return the status of a request."""
-    async with api.get("/v1/companies", headers={"x-api-key": key}) as response:
-        return response.status
 
 
 async def test_a_listed_key_is_refused_while_elasticsearch_is_away_and_works_again_without_its_line(
@@ -69,8 +61,7 @@ async def test_the_list_holds_from_the_first_request(open_api: Open, stand_in: S
 async def test_a_listed_key_that_waits_for_a_place_is_refused(open_api: Open, stand_in: StandIn, file: Path) -> None:
     key = stand_in.grant()
     api = await open_api(fresh_seconds=0.25, concurrency=1, queue_seconds=3600.0, revocation_list=str(file))
-    assert api.app is not None
-    services = api.app[SERVICES]
+    services = services_of(api)
     pages = services.limits.admission.limits[RequestKind.PAGE]
     async with pages.slot("test"):
         waiting = asyncio.create_task(status(api, key))

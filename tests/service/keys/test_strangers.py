@@ -8,7 +8,7 @@ from aiohttp.test_utils import TestClient
 
 from service.keys.api_key import generate_key
 from service.limits.admission import ConcurrencyLimit, RequestKind
-from service.services import SERVICES
+from tests.service.api_client import services_of, status
 from tests.service.conftest import Open
 from tests.service.stand_in import HeldReply, StandIn
 from tests.waiting import until
@@ -24,16 +24,8 @@ def company(stand_in: StandIn) -> None:
 
 
 def limit(api: TestClient[Any, Any], kind: RequestKind) -> ConcurrencyLimit:
-    """Return a limit of a service."""
-    assert api.app is not None
-    found: ConcurrencyLimit = api.app[SERVICES].limits.admission.limits[kind]
+    found: ConcurrencyLimit = services_of(api).limits.admission.limits[kind]
     return found
-
-
-async def status(api: TestClient[Any, Any], key: str, path: str = "/v1/companies") -> int:
-    """Return the status of a request."""
-    async with api.get(path, headers={"x-api-key": key}) as response:
-        return response.status
 
 
 async def test_strangers_take_no_place_from_a_known_key(open_api: Open, stand_in: StandIn) -> None:
@@ -84,6 +76,5 @@ async def test_a_key_that_is_revoked_while_it_waits_for_a_place_is_refused(open_
         waiting = asyncio.create_task(status(api, key))
         await until(lambda: pages.waiting)
         stand_in.documents.clear()
-        assert api.app is not None
-        await api.app[SERVICES].keys.warm()
+        await services_of(api).keys.warm()
     assert await waiting == 401

@@ -21,7 +21,6 @@ class RedisServer:
     """A `redis-server` of its own port and folder, without files."""
 
     def __init__(self, folder: Path) -> None:
-        """Choose a port; fail where the program is absent."""
         program = shutil.which("redis-server")
         if program is None:
             pytest.fail(_ABSENT)

@@ -12,9 +12,9 @@ from pytest_aiohttp.plugin import AiohttpClient
 from service.limits.admission import AdmissionControl, ConcurrencyLimit, RequestKind
 from service.operation import Operation
 from service.resources import OPERATIONS
-from service.services import SERVICES
 from service.telemetry.metrics import create_metrics_app
 from service.telemetry.observation import Layer
+from tests.service.api_client import services_of
 from tests.service.conftest import Open
 from tests.service.stand_in import Reply, StandIn, search_response
 from tests.waiting import until
@@ -29,17 +29,14 @@ class Full:
     """A service whose searches for pages do not end, and those who ask it."""
 
     def __init__(self, api: TestClient[Any, Any], stand_in: StandIn, headers: dict[str, str]) -> None:
-        """Begin empty."""
         self.api = api
         self.headers = headers
         self.stand_in = stand_in
         self.asking: list[asyncio.Task[Any]] = []
-        assert api.app is not None
-        self.admission: AdmissionControl = api.app[SERVICES].limits.admission
+        self.admission: AdmissionControl = services_of(api).limits.admission
 
     @property
     def pages(self) -> ConcurrencyLimit:
-        """The limit of pages."""
         return self.admission.limits[RequestKind.PAGE]
 
     def ask(self, number: int) -> asyncio.Task[Any]:
@@ -152,8 +149,7 @@ async def test_all_are_served_again_when_the_stall_is_over(full: Full) -> None:
 
 async def test_the_deadline_covers_waiting(open_api: Open, stand_in: StandIn) -> None:
     api = await open_api(**(SMALL | {"concurrency": 1, "deadline_seconds": 0.1}))
-    assert api.app is not None
-    limit = api.app[SERVICES].limits.admission.limits[RequestKind.PAGE]
+    limit = services_of(api).limits.admission.limits[RequestKind.PAGE]
     async with limit.slot("a"):
         response = await api.get(PAGE.format(1), headers={"x-api-key": stand_in.grant()})
         assert (response.status, (await response.json())["code"]) == (504, "deadline-passed")
@@ -167,7 +163,7 @@ async def test_who_reads_slowly_holds_no_place(full: Full) -> None:
     for number in range(16):
         full.stand_in.add("listings", f"L{number}", {"PlatformListingId": f"L{number}", "PublicRemarks": "x" * 2**20})
     full.stand_in.replies.clear()
-    services = full.api.app[SERVICES]
+    services = services_of(full.api)
     written = services.totals.timings.totals["/listings", Layer.WRITE].count
     _, writer = await asyncio.open_connection(full.api.host, full.api.port, limit=1024)
     key = full.headers["x-api-key"]
@@ -181,8 +177,7 @@ async def test_who_reads_slowly_holds_no_place(full: Full) -> None:
 
 async def test_the_metrics_count_running_queued_and_refused_requests(full: Full, aiohttp_client: AiohttpClient) -> None:
     await full.fill()
-    assert full.api.app is not None
-    metrics = await aiohttp_client(create_metrics_app(full.api.app[SERVICES]))
+    metrics = await aiohttp_client(create_metrics_app(services_of(full.api)))
     for _ in range(20):
         await full.api.get(PAGE.format(1), headers=full.headers)
     families = text_string_to_metric_families(await (await metrics.get("/metrics")).text())

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from service.errors import Overloaded
 from service.limits.admission import ConcurrencyLimit, ShareExceeded
+from tests.service.internals import Clock, Internals
 from tests.waiting import until
 
 PLACES, ROOM = 2, 3
@@ -18,23 +19,11 @@ PLACES, ROOM = 2, 3
 FOR_EVER = 3600.0
 
 
-class Clock:
-    """A clock that advances only when a test moves it."""
-
-    def __init__(self) -> None:
-        """Begin at 0."""
-        self.now = 0.0
-
-    def monotonic(self) -> float:
-        """Return the time in seconds."""
-        return self.now
-
-
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(internals: Internals) -> Clock:
     """The clock of limits."""
     clock = Clock()
-    monkeypatch.setattr("service.limits.admission.time", clock)
+    internals(admission_time=clock)
     return clock
 
 
@@ -71,7 +60,6 @@ class Crowd:
     """Visitors of a limit."""
 
     def __init__(self, limit: ConcurrencyLimit) -> None:
-        """Begin empty."""
         self.limit = limit
         self.inside: list[Visitor] = []
         self.entered: list[int] = []  # at once
@@ -90,7 +78,6 @@ class Crowd:
         return [visitor for visitor, visit in self.visits.items() if not visit.done()]
 
     def keys(self, names: list[int]) -> str:
-        """Return the keys of visitors."""
         by_name = {visitor.name: visitor.key for visitor in self.visits}
         return "".join(by_name[name] for name in names)
 
@@ -351,10 +338,8 @@ async def test_a_stall_that_is_over_refuses_no_requests(clock: Clock) -> None:
     assert crowd.refused == []
 
 
-def test_many_refusals_are_one_line_in_the_log(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr("service.limits.admission._LOG_INTERVAL_SECONDS", 0.01)
+def test_many_refusals_are_one_line_in_the_log(internals: Internals, caplog: pytest.LogCaptureFixture) -> None:
+    internals(admission_log_seconds=0.01)
 
     async def flood() -> None:
         crowd = Crowd(ConcurrencyLimit("page", PLACES, ROOM, FOR_EVER))

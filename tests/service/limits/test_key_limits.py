@@ -2,19 +2,17 @@
 
 import asyncio
 from ipaddress import ip_address
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiohttp import ClientResponse
 from aiohttp.test_utils import TestClient
 
-import service.limits.rates as local_buckets
 from service.limits.admission import AuthFailuresLimited, ConcurrencyLimited
 from service.limits.rates import AuthFailureLimiter, KeyLimiter
-from service.services import SERVICES
-from service.telemetry.observation import LIMIT_HITS, LIMIT_REFUSALS
+from tests.service.api_client import services_of
 from tests.service.conftest import Open
+from tests.service.internals import Clock, Internals, metric
 from tests.service.limits.test_rate_policy import POLICY, RATE_LIMIT
 from tests.service.limits.test_rate_policy import key as key_record
 from tests.service.stand_in import HeldReply, Reply, StandIn
@@ -26,9 +24,9 @@ NAMES = {"RateLimit", "RateLimit-Policy", "X-RateLimit-Limit", "X-RateLimit-Rema
 
 
 @pytest.fixture(autouse=True)
-def _no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_time_passes(internals: Internals) -> None:
     """What was counted does not come back, however slow the machine is."""
-    monkeypatch.setattr(local_buckets, "time", SimpleNamespace(monotonic_ns=lambda: 0))
+    internals(rates_time=Clock())
 
 
 @pytest.fixture(autouse=True)
@@ -54,13 +52,12 @@ def remaining(response: ClientResponse) -> int:
 
 def counted(kind: str) -> float:
     """Return the metric of refusals."""
-    return float(LIMIT_REFUSALS.labels(kind)._value.get())
+    return metric("brokerage_limit_refusals_total", kind=kind)
 
 
 def limiter(api: TestClient[Any, Any]) -> KeyLimiter:
     """Return the limiter of a service."""
-    assert api.app is not None
-    found: KeyLimiter = api.app[SERVICES].limits.rates
+    found: KeyLimiter = services_of(api).limits.rates
     return found
 
 
@@ -73,7 +70,7 @@ async def test_head_costs_what_get_costs(api: TestClient[Any, Any], stand_in: St
 
 async def test_a_key_is_refused_after_its_burst_with_retry_after(api: TestClient[Any, Any], stand_in: StandIn) -> None:
     key, other = stand_in.grant(rate=2, burst=3), stand_in.grant(rate=2, burst=3)
-    hits, refusals = LIMIT_HITS._value.get(), counted("rate")
+    hits, refusals = metric("brokerage_limit_hits_total"), counted("rate")
     answers = [await ask(api, key) for _ in range(5)]
     assert [answer.status for answer in answers] == [200, 200, 200, 429, 429]
     assert [remaining(answer) for answer in answers] == [2, 1, 0, 0, 0]
@@ -83,7 +80,7 @@ async def test_a_key_is_refused_after_its_burst_with_retry_after(api: TestClient
     assert match is not None
     assert 1 <= int(match[2]) <= int(answers[-1].headers["Retry-After"]) <= 30
     assert (await ask(api, other)).status == 200
-    assert (LIMIT_HITS._value.get() - hits, counted("rate") - refusals) == (6, 2)
+    assert (metric("brokerage_limit_hits_total") - hits, counted("rate") - refusals) == (6, 2)
 
 
 async def test_a_refused_request_asks_elasticsearch_nothing(api: TestClient[Any, Any], stand_in: StandIn) -> None:
@@ -172,7 +169,7 @@ async def test_one_key_has_so_many_requests_at_a_time(open_api: Open, stand_in: 
     held = HeldReply()
     stand_in.out(held, "listings")
     running = [asyncio.create_task(ask(api, key, LISTINGS.format(n))) for n in range(2)]
-    await until(lambda: limiter(api)._running == {key[3:13]: 2})
+    await until(lambda: [path for path, _ in stand_in.asked].count("/listings/_search") == 2)
     refusals = counted("concurrency")
     refused = await ask(api, key)
     assert (refused.status, refused.headers["Retry-After"]) == (429, "1")
@@ -183,18 +180,20 @@ async def test_one_key_has_so_many_requests_at_a_time(open_api: Open, stand_in: 
     held.release.set()
     assert [answer.status for answer in await asyncio.gather(*running)] == [200, 200]
     assert (await ask(api, key)).status == 200
-    assert limiter(api)._running == {}
 
 
 async def test_a_client_that_leaves_releases_its_slot(open_api: Open) -> None:
     of_service = limiter(await open_api(key_concurrency=1))
 
+    holding = asyncio.Event()
+
     async def hold() -> None:
         with of_service.slot(key_record()):
+            holding.set()
             await asyncio.sleep(3600)
 
     running = asyncio.create_task(hold())
-    await until(lambda: of_service._running)
+    await holding.wait()
     with pytest.raises(ConcurrencyLimited), of_service.slot(key_record()):
         pass
     running.cancel()

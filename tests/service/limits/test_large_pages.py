@@ -7,7 +7,7 @@ import pytest
 from aiohttp.test_utils import TestClient
 
 from service.limits.admission import AdmissionControl, ConcurrencyLimit, RequestKind
-from service.services import SERVICES
+from tests.service.api_client import services_of
 from tests.service.conftest import Open
 from tests.service.stand_in import StandIn
 from tests.waiting import until
@@ -22,8 +22,7 @@ LARGE = (
 
 def limit(api: TestClient[Any, Any], kind: RequestKind) -> ConcurrencyLimit:
     """Return a limit of the service."""
-    assert api.app is not None
-    admission: AdmissionControl = api.app[SERVICES].limits.admission
+    admission: AdmissionControl = services_of(api).limits.admission
     return admission.limits[kind]
 
 

@@ -15,6 +15,7 @@ from service.keys.api_key import ApiKey
 from service.limits.rate_policy import MAX_PER_MINUTE, RatePolicy, default_burst, read_tiers
 from service.limits.rates import LocalBuckets, RateLimitState, key_policy
 from service.settings import ServiceSettings
+from tests.service.internals import Internals, internals_set
 
 SECOND = 1_000_000
 RATE_LIMIT = re.compile(r'"burst";r=(\d+);t=(\d+)')
@@ -24,11 +25,10 @@ policies = st.builds(RatePolicy, st.integers(1, 5_000), st.integers(1, 60))
 waits = st.lists(st.integers(0, 20 * SECOND), min_size=1, max_size=120)
 
 
-class Clock:
+class MicrosecondClock:
     """A clock that advances only when moved."""
 
     def __init__(self) -> None:
-        """Begin an hour after the machine."""
         self.microseconds = 3600 * SECOND
 
     def monotonic_ns(self) -> int:
@@ -37,15 +37,14 @@ class Clock:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(internals: Internals) -> MicrosecondClock:
     """The clock of the buckets."""
-    clock = Clock()
-    monkeypatch.setattr("service.limits.rates.time", clock)
+    clock = MicrosecondClock()
+    internals(rates_time=clock)
     return clock
 
 
 def key(**about: Any) -> ApiKey:
-    """Return a key's record."""
     return ApiKey(key_id="a", name="a", digest="", created=dt.datetime.now(dt.UTC), **about)
 
 
@@ -101,9 +100,8 @@ def test_a_key_has_the_rate_of_its_tier_or_its_own(about: dict[str, Any], policy
 
 @given(policy=policies, waits=waits)
 def test_a_bucket_gives_what_its_model_gives(policy: RatePolicy, waits: list[int]) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        clock = Clock()
-        patch.setattr("service.limits.rates.time", clock)
+    clock = MicrosecondClock()
+    with internals_set(rates_time=clock):
         buckets = LocalBuckets(10)
         held = Fraction(policy.burst)
         for wait in waits:
@@ -121,9 +119,8 @@ def test_who_keeps_to_the_published_burst_is_never_refused(policy: RatePolicy, w
     assert match is not None
     quota, window = int(match[1]), int(match[2]) * SECOND
     sent: list[int] = []
-    with pytest.MonkeyPatch.context() as patch:
-        clock = Clock()
-        patch.setattr("service.limits.rates.time", clock)
+    clock = MicrosecondClock()
+    with internals_set(rates_time=clock):
         buckets, begun = LocalBuckets(10), clock.microseconds
         for at in accumulate(waits):
             if sum(other > at - window for other in sent) < quota:
@@ -134,9 +131,8 @@ def test_who_keeps_to_the_published_burst_is_never_refused(policy: RatePolicy, w
 
 @given(policy=policies, waits=waits)
 def test_after_retry_after_one_more_request_is_allowed(policy: RatePolicy, waits: list[int]) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        clock = Clock()
-        patch.setattr("service.limits.rates.time", clock)
+    clock = MicrosecondClock()
+    with internals_set(rates_time=clock):
         buckets = LocalBuckets(10)
         for wait in waits:
             clock.microseconds += wait // 20
@@ -147,7 +143,7 @@ def test_after_retry_after_one_more_request_is_allowed(policy: RatePolicy, waits
                 assert RateLimitState(policy, buckets.take("a", policy)).is_allowed
 
 
-def test_a_bucket_that_is_empty_gives_exactly_the_rate(clock: Clock) -> None:
+def test_a_bucket_that_is_empty_gives_exactly_the_rate(clock: MicrosecondClock) -> None:
     policy, buckets = RatePolicy(7, 3), LocalBuckets(10)
     given = 0
     for _ in range(6_000):
@@ -156,7 +152,7 @@ def test_a_bucket_that_is_empty_gives_exactly_the_rate(clock: Clock) -> None:
     assert given == 3 + 6
 
 
-def test_headers_count_down_and_give_the_reset_time(clock: Clock) -> None:
+def test_headers_count_down_and_give_the_reset_time(clock: MicrosecondClock) -> None:
     policy, buckets = RatePolicy(30, 3), LocalBuckets(10)
     states = [RateLimitState(policy, buckets.take("a", policy)).headers() for _ in range(4)]
     assert [headers["RateLimit"] for headers in states] == [

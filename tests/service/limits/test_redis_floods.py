@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp.test_utils import TestClient
 
-from service.services import SERVICES
+from tests.service.api_client import services_of
 from tests.service.conftest import Open
 from tests.service.limits.redis_server import RedisServer
 from tests.service.limits.test_redis_buckets import redis
@@ -24,7 +24,6 @@ class Flood:
     """Clients that ask several services with one key, without pause."""
 
     def __init__(self, services: list[TestClient[Any, Any]], key: str) -> None:
-        """Start them."""
         self.statuses: Counter[int] = Counter()
         self._key = {"x-api-key": key}
         self._tasks = [asyncio.create_task(self._ask(services[n % len(services)])) for n in range(CLIENTS)]
@@ -48,7 +47,7 @@ class Flood:
 
 def are_unreachable(services: list[TestClient[Any, Any]]) -> set[bool]:
     """Whether Redis is unreachable, as the services see it."""
-    return {not service.app[SERVICES].limits.rates.is_shared for service in services if service.app is not None}
+    return {not services_of(service).limits.rates.is_shared for service in services}
 
 
 async def test_a_limit_holds_in_a_flood_while_redis_dies_and_comes_back(

@@ -2,21 +2,19 @@
 
 import asyncio
 from contextlib import suppress
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiohttp.test_utils import TestClient
 
-import service.limits.rates as local_buckets
-import service.limits.rates as refusal_pacing
 from service.health.monitor import DRAINING
 from service.limits.rates import REFUSAL_PACER, RefusalPacer
+from tests.service.api_client import COMPANIES, app_of, status
 from tests.service.conftest import Open
+from tests.service.internals import Clock, Internals
 from tests.service.stand_in import Reply, StandIn
 from tests.waiting import until
 
-COMPANIES = "/v1/companies"
 MISSPELLED = "/v1/companies?platform_compny_id=1"
 TOO_MANY = "/v1/companies?" + "&".join(f"a{number}=1" for number in range(101))
 
@@ -28,27 +26,20 @@ def company(stand_in: StandIn) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _endless_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+def _endless_pause(internals: Internals) -> None:
     """What waits does not end by itself."""
-    monkeypatch.setattr(refusal_pacing, "_LONGEST_SECONDS", 3600.0)
+    internals(refusals_longest_seconds=3600.0)
 
 
 def pacer_of(api: TestClient[Any, Any]) -> RefusalPacer:
     """Return the pacer of a service."""
-    assert api.app is not None
-    pacer: RefusalPacer = api.app[REFUSAL_PACER]
+    pacer: RefusalPacer = app_of(api)[REFUSAL_PACER]
     return pacer
-
-
-async def status(api: TestClient[Any, Any], path: str, key: str = "") -> int:
-    """Send a request and return its status."""
-    async with api.get(path, headers={"x-api-key": key} if key else {}) as response:
-        return response.status
 
 
 async def refused_late(api: TestClient[Any, Any], path: str, key: str = "") -> bool:
     """Return whether a request has to wait for its refusal."""
-    waiting, sent = pacer_of(api).waiting, asyncio.create_task(status(api, path, key))
+    waiting, sent = pacer_of(api).waiting, asyncio.create_task(status(api, key, path))
     await until(lambda: sent.done() or pacer_of(api).waiting > waiting)
     is_late = not sent.done()
     sent.cancel()
@@ -58,9 +49,9 @@ async def refused_late(api: TestClient[Any, Any], path: str, key: str = "") -> b
     return is_late
 
 
-def test_refusals_of_a_client_take_turns_and_wait_a_few_seconds_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_buckets, "time", SimpleNamespace(monotonic_ns=lambda: 0))
-    monkeypatch.setattr(refusal_pacing, "_LONGEST_SECONDS", 3.0)
+def test_refusals_of_a_client_take_turns_and_wait_a_few_seconds_at_most(internals: Internals) -> None:
+    internals(rates_time=Clock())
+    internals(refusals_longest_seconds=3.0)
     pacer = RefusalPacer(60, ())
     assert [pacer.delay("a") for _ in range(26)] == [n - 19 for n in range(22)] + [3.0, 3.0, 3.0, 3.0]
     assert pacer.delay("b") == -19
@@ -73,44 +64,43 @@ async def test_the_refusals_of_a_client_wait_when_they_are_many(
     open_api: Open, stand_in: StandIn, path: str, has_key: bool, expected: int
 ) -> None:
     api, key = await open_api(refusals_per_minute=2), stand_in.grant() if has_key else ""
-    assert [await status(api, path, key) for _ in range(2)] == [expected] * 2
+    assert [await status(api, key, path) for _ in range(2)] == [expected] * 2
     assert await refused_late(api, path, key)
 
 
 async def test_a_key_over_its_rate_waits(open_api: Open, stand_in: StandIn) -> None:
     api, key = await open_api(refusals_per_minute=2), stand_in.grant(rate=1)
-    assert [await status(api, COMPANIES, key) for _ in range(3)] == [200, 429, 429]
+    assert [await status(api, key, COMPANIES) for _ in range(3)] == [200, 429, 429]
     assert await refused_late(api, COMPANIES, key)
 
 
 async def test_answers_and_the_refusals_of_other_keys_do_not_wait(open_api: Open, stand_in: StandIn) -> None:
     api, key, other = await open_api(refusals_per_minute=1), stand_in.grant(), stand_in.grant()
-    assert await status(api, MISSPELLED, key) == 400
+    assert await status(api, key, MISSPELLED) == 400
     assert await refused_late(api, MISSPELLED, key)
-    assert await status(api, COMPANIES, key) == 200
-    assert await status(api, "/v1/listings/unknown", key) == 404
-    assert await status(api, MISSPELLED, other) == 400
+    assert await status(api, key, COMPANIES) == 200
+    assert await status(api, key, "/v1/listings/unknown") == 404
+    assert await status(api, other, MISSPELLED) == 400
 
 
 async def test_what_the_service_fails_to_do_is_said_at_once(open_api: Open, stand_in: StandIn) -> None:
     api, key = await open_api(refusals_per_minute=1), stand_in.grant()
     stand_in.replies["companies"] = Reply(status=503)
-    assert [await status(api, COMPANIES, key) for _ in range(3)] == [503] * 3
+    assert [await status(api, key, COMPANIES) for _ in range(3)] == [503] * 3
 
 
 async def test_probes_are_answered_at_once(open_api: Open) -> None:
     api = await open_api(refusals_per_minute=1)
-    assert api.app is not None
-    api.app[DRAINING].set()
-    assert [await status(api, "/readyz") for _ in range(3)] == [503] * 3
+    app_of(api)[DRAINING].set()
+    assert [await status(api, path="/readyz") for _ in range(3)] == [503] * 3
 
 
-async def test_few_wait_at_a_time(open_api: Open, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_few_wait_at_a_time(open_api: Open, stand_in: StandIn, internals: Internals) -> None:
     api, key = await open_api(refusals_per_minute=1), stand_in.grant()
-    monkeypatch.setattr(refusal_pacing, "_MOST_WAITING", 0)
-    assert [await status(api, MISSPELLED, key) for _ in range(3)] == [400] * 3
+    internals(refusals_most_waiting=0)
+    assert [await status(api, key, MISSPELLED) for _ in range(3)] == [400] * 3
 
 
 async def test_refusals_can_all_be_sent_at_once(open_api: Open, stand_in: StandIn) -> None:
     api, key = await open_api(refusals_per_minute=0), stand_in.grant()
-    assert {await status(api, MISSPELLED, key) for _ in range(200)} == {400}
+    assert {await status(api, key, MISSPELLED) for _ in range(200)} == {400}

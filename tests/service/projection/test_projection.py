@@ -31,7 +31,6 @@ def _value(field: Field, samples: Mapping[FieldKind, Any] = MappingProxyType({})
 
 
 def answered(variant: Variant, record: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return a stored record in a variant."""
     (encoded,) = variant.encode([orjson.dumps(filled(variant.resource.stored) if record is None else record)])
     parsed: dict[str, Any] = orjson.loads(encoded)
     return parsed

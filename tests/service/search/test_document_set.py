@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from elasticsearch import AsyncElasticsearch
 
-import service.search.shared_state as document_set
 from cluster.connection import ConnectionSettings
 from service.app import build_services
 from service.search.shared_state import DocumentSet, DocumentSetReader
 from service.settings import ServiceSettings
+from tests.service.internals import Internals
 
 MAPPINGS = {"dynamic": False, "properties": {"name": {"type": "keyword"}}}
 
@@ -19,7 +19,6 @@ class Shelf:
     """An index of a real node, what the service knows of it, and what it searched for."""
 
     def __init__(self, client: AsyncElasticsearch, reader: AsyncElasticsearch, connection: ConnectionSettings) -> None:
-        """Nothing is there yet."""
         self.client, self.index = client, f"{connection.prefix}shelf"
         self.sizes: list[int] = []
         self.decoded: list[str] = []
@@ -68,11 +67,11 @@ async def shelf(
     client: AsyncElasticsearch,
     reader: AsyncElasticsearch,
     connection: ConnectionSettings,
-    monkeypatch: pytest.MonkeyPatch,
+    internals: Internals,
 ) -> Shelf:
     """An index of five documents that are known, read in pages of four."""
-    monkeypatch.setattr(document_set, "_PAGE_SIZE", 4)
-    monkeypatch.setattr(document_set, "_REREAD", 2)
+    internals(document_set_page=4)
+    internals(document_set_reread=2)
     shelf = Shelf(client, reader, connection)
     await shelf.create()
     await shelf.write(a=1, b=2, c=3, d=4, e=5)

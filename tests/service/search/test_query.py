@@ -8,6 +8,7 @@ from mappings import AGENT, LISTING, OFFICE
 from service.scope import Scope
 from service.search import query
 from service.search.query import Selection, numbered_body, page_body, walk_body
+from tests.service.internals import Clock, Internals
 
 ONE = Selection(LISTING, Scope(frozenset({"acme"})))
 TWO = Selection(LISTING, Scope(frozenset({"zeta", "acme"})))
@@ -114,8 +115,8 @@ def test_exclusion_and_absence() -> None:
 
 
 @pytest.mark.parametrize("now", [1_800_000_000.0, 1_800_000_059.9, 1_800_000_060.0, 1_800_000_061.5])
-def test_the_default_window_is_seven_days_and_moves_once_a_minute(now: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.search.query.time.time", lambda: now)
+def test_the_default_window_is_seven_days_and_moves_once_a_minute(now: float, internals: Internals) -> None:
+    internals(query_time=Clock(now))
     begins = query.window_start()
     assert begins % 60 == 0
     assert 0 <= int(now) - 7 * 24 * 3600 - begins < 60

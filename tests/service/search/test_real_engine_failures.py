@@ -80,7 +80,6 @@ async def unavailable(asked: Ask) -> str:
 
 
 async def searching(client: AsyncElasticsearch, index: str) -> list[str]:
-    """Return the searches that run in an index."""
     found = await client.tasks.list(actions="*search*", detailed=True)
     tasks = [task for node in found["nodes"].values() for task in node["tasks"].values()]
     return [task["description"] for task in tasks if index in task["description"]]

@@ -16,6 +16,7 @@ from service.search.responses import NodeLost
 from service.settings import ServiceSettings
 from tests.network.server import Connection, serving
 from tests.service.conftest import DEADLINES_SECONDS, Open
+from tests.service.internals import Internals
 from tests.service.stand_in import Reply, StandIn, refusal
 
 NODE_LEFT = [
@@ -42,9 +43,9 @@ OTHERS = [DeadlineExceeded(), EngineUnavailable("full"), ApiError("other")]
 
 
 @pytest.fixture(autouse=True)
-def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_pause(internals: Internals) -> None:
     """Retry without backoff."""
-    monkeypatch.setattr("service.search.engine._BACKOFF_SECONDS", (0.0, 0.0))
+    internals(retry_backoff_seconds=(0.0, 0.0))
 
 
 @dataclass
@@ -56,7 +57,6 @@ class Attempts:
     made: int = 0
 
     async def __call__(self, seconds: float) -> str:
-        """Fail or succeed."""
         assert 0 < seconds <= 10
         self.made += 1
         if self.made <= self.failing:
@@ -112,8 +112,8 @@ async def test_nothing_else_is_repeated(error: Exception) -> None:
     assert attempts.made == 1
 
 
-async def test_there_is_no_second_attempt_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.search.engine._BACKOFF_SECONDS", (11.0, 11.0))
+async def test_there_is_no_second_attempt_when_the_time_is_up(internals: Internals) -> None:
+    internals(retry_backoff_seconds=(11.0, 11.0))
     attempts = Attempts(NodeLost("gone"), failing=1)
     with pytest.raises(NodeLost):
         await RetryBudget(9, 10).run(attempts)
@@ -150,13 +150,16 @@ async def test_a_lost_connection_leads_to_another_node(stand_in: StandIn, aiohtt
 
 
 async def test_where_all_nodes_are_lost_attempts_are_bounded(
-    stand_in: StandIn, aiohttp_client: AiohttpClient, monkeypatch: pytest.MonkeyPatch
+    stand_in: StandIn, aiohttp_client: AiohttpClient, internals: Internals
 ) -> None:
     # Keys were never read. Reads for them are spaced; here there is one for each request.
-    monkeypatch.setattr("service.keys.ring._RENEWAL_INTERVAL_SECONDS", 0.0)
+    internals(key_renewal_seconds=0.0)
     stand_in.grant()
     async with serving(lost) as first, serving(lost) as second:
-        settings = ServiceSettings(key_concurrency=0, connections=5, refusals_per_minute=0)
+        # Nor are there checks in between, however slow the machine is.
+        settings = ServiceSettings(
+            key_concurrency=0, connections=5, refusals_per_minute=0, fresh_seconds=3600.0, stale_seconds=7200.0
+        )
         api = await aiohttp_client(create_app(settings, ConnectionSettings(url=(first.url, second.url))))
         statuses = [await get(api, stand_in) for _ in range(100)]
     assert statuses == [503] * 100

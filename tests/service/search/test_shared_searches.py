@@ -11,20 +11,21 @@ from cluster.connection import ConnectionSettings
 from cluster.control_index import mark_id
 from service.app import create_app
 from service.http.connection import ServiceRunner
-from service.services import SERVICES
 from service.settings import ServiceSettings
+from tests.service.api_client import app_of
 from tests.service.conftest import Open
+from tests.service.internals import Clock, Internals, shared_searches
 from tests.service.stand_in import HeldReply, Reply, StandIn, read_response, search_response
-from tests.waiting import Hurry, until
+from tests.waiting import until
 
 PATH = "/v1/listings?platform_company_id=acme&updated_since=1"
 MARK = {"clock": 1_000_000, "sequence": 1, "epoch": 0, "generation": "listings-v0001"}
 
 
 @pytest.fixture
-def hurry(monkeypatch: pytest.MonkeyPatch) -> float:
+def hurry(internals: Internals) -> float:
     """How long searches are shared, in seconds; marks are settled at once all the same."""
-    monkeypatch.setattr("service.search.cached_value.time", Hurry(3600.0))
+    internals(cache_time=Clock(step=3600.0))
     return 3600.0
 
 
@@ -50,11 +51,9 @@ def searches(stand_in: StandIn) -> list[Any]:
     return [body for path, body in stand_in.asked if path == "/listings/_search"]
 
 
-def waiting(app: web.Application | None) -> list[int]:
+def waiting(app: web.Application) -> list[int]:
     """Return how many requests wait for each running search of the listings."""
-    assert app is not None
-    flights: Any = app[SERVICES].engine._shared_searches._tasks
-    return sorted(flight.waiters for (alias, *_), flight in flights.items() if alias == "listings")
+    return shared_searches(app, "listings")
 
 
 async def statuses(
@@ -62,7 +61,7 @@ async def statuses(
 ) -> list[int]:
     """Return the statuses of requests, (path, key) each, released once they wait as `shared` says."""
     asking = [asyncio.create_task(api.get(path, headers={"x-api-key": key})) for path, key in asked]
-    await until(lambda: waiting(api.app) == shared)
+    await until(lambda: waiting(app_of(api)) == shared)
     held.release.set()
     return [response.status for response in await asyncio.gather(*asking)]
 
@@ -115,11 +114,11 @@ async def test_a_page_of_one_process_is_never_older_than_what_it_has_read_of_the
     api = await open_api(fresh_seconds=0.0, stale_seconds=0.0, shared_seconds=hurry)
     headers = {"x-api-key": stand_in.grant()}
     early = asyncio.create_task(api.get(PATH, headers=headers))
-    await until(lambda: waiting(api.app) == [1])
+    await until(lambda: waiting(app_of(api)) == [1])
     # The indexer publishes while the first search is running: that one may lack what the new mark promises.
     stand_in.documents["control", mark_id("listings")] = {**MARK, "clock": 2_000_000}
     late = [asyncio.create_task(api.get(PATH, headers=headers)) for _ in range(2)]
-    await until(lambda: waiting(api.app) == [1, 2])
+    await until(lambda: waiting(app_of(api)) == [1, 2])
     held.release.set()
     watermarks = [response.headers["X-Next-Updated-Since"] for response in await asyncio.gather(early, *late)]
     assert watermarks == ["1000", "2000", "2000"]
@@ -127,12 +126,12 @@ async def test_a_page_of_one_process_is_never_older_than_what_it_has_read_of_the
 
 
 async def test_a_watermark_is_reported_once_no_process_can_respond_from_before_it(
-    open_api: Open, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+    open_api: Open, stand_in: StandIn, internals: Internals
 ) -> None:
     stand_in.out(Reply(body=search_response()), "listings")
     # The first reading is settled at once; after it, only the test moves the clock.
-    clock = Hurry(3600.0)
-    monkeypatch.setattr("service.search.cached_value.time", clock)
+    clock = Clock(step=3600.0)
+    internals(cache_time=clock)
     api = await open_api(fresh_seconds=0.0, stale_seconds=0.0, shared_seconds=0.5)
     headers = {"x-api-key": stand_in.grant()}
 

@@ -96,7 +96,6 @@ async def test_other_keys_have_their_own_result(flights: SingleFlight[int], work
 async def test_a_later_request_starts_again(flights: SingleFlight[int], work: Work) -> None:
     work.open.set()
     assert [await flights.run("same", work.do) for _ in range(3)] == [1, 2, 3]
-    assert flights._tasks == {}
 
 
 async def test_a_failure_reaches_all_and_is_not_kept(flights: SingleFlight[int], work: Work, complaints: Any) -> None:
@@ -134,7 +133,6 @@ async def test_the_last_to_be_cancelled_ends_the_work(flights: SingleFlight[int]
         task.cancel()
         await settle()
         assert work.given_up == (number == 3)
-    assert flights._tasks == {}
     del asking, task
     assert complaints() == []
 
@@ -167,15 +165,15 @@ async def test_a_failure_without_waiters_is_not_reported(
     assert complaints() == []
 
 
-async def test_a_request_does_not_join_a_task_that_is_too_old(flights: SingleFlight[int], work: Work) -> None:
+async def test_a_request_does_not_join_a_task_that_is_too_old(work: Work) -> None:
+    flights = SingleFlight[int](Mock(), max_age=0.0)
     early = begin(flights, work, "same")
-    await settle()
-    flights._tasks["same"].started_at -= 100
-    late = begin(flights, work, "same", "same")
+    await asyncio.sleep(0.01)
+    late = begin(flights, work, "same")
     await settle()
     work.open.set()
-    assert await asyncio.gather(*early, *late) == [1, 2, 2]
-    assert (work.begun, flights._tasks) == (2, {})
+    assert await asyncio.gather(*early, *late) == [1, 2]
+    assert await flights.run("same", work.do) == 3
 
 
 async def test_a_task_outlives_the_request_that_started_it(flights: SingleFlight[int], work: Work) -> None:

@@ -1,9 +1,10 @@
 """Decisions of the supervisor, with fake workers."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import cast
 
 import pytest
 
@@ -21,7 +22,6 @@ class FakeSlot:
     """A slot whose replacements complete when the test releases them."""
 
     def __init__(self) -> None:
-        """Start without replacements."""
         self.config = _CONFIG
         self.configs: list[WorkerPoolConfig] = []
         self.may_end = asyncio.Semaphore(0)
@@ -35,26 +35,29 @@ class FakeSlot:
             raise self.error
 
 
-def _supervisor(*slots: Any, read: Callable[[], WorkerPoolConfig] = lambda: _CONFIG) -> Supervisor:
+@asynccontextmanager
+async def _supervised(
+    *slots: FakeSlot, read: Callable[[], WorkerPoolConfig] = lambda: _CONFIG
+) -> AsyncIterator[Callable[[], None]]:
+    """Let a supervisor replace the workers of slots; yield what tells it to, as SIGHUP does."""
     supervisor = Supervisor(read, [])
-    supervisor._slots.extend(slots)
-    return supervisor
+    supervisor._slots.extend(cast("list[WorkerSlot]", slots))
+    task = asyncio.create_task(supervisor._replace_on_hangup())
+    yield supervisor._hangup.set
+    task.cancel()
 
 
 async def test_hangups_during_a_roll_cause_one_more_roll() -> None:
-    slot = FakeSlot()
-    supervisor = _supervisor(slot)
-    task = asyncio.create_task(supervisor._replace_on_hangup())
-    supervisor._hangup.set()
-    await until(lambda: len(slot.configs) == 1)
-    supervisor._hangup.set()
-    supervisor._hangup.set()
-    slot.may_end.release()
-    await until(lambda: len(slot.configs) == 2)
-    slot.may_end.release()
-    await asyncio.sleep(0.05)
-    assert len(slot.configs) == 2
-    task.cancel()
+    async with _supervised(slot := FakeSlot()) as hang_up:
+        hang_up()
+        await until(lambda: len(slot.configs) == 1)
+        hang_up()
+        hang_up()
+        slot.may_end.release()
+        await until(lambda: len(slot.configs) == 2)
+        slot.may_end.release()
+        await asyncio.sleep(0.05)
+        assert len(slot.configs) == 2
 
 
 async def test_a_worker_that_does_not_become_ready_ends_the_roll_but_not_the_next(
@@ -62,29 +65,25 @@ async def test_a_worker_that_does_not_become_ready_ends_the_roll_but_not_the_nex
 ) -> None:
     first, second = FakeSlot(), FakeSlot()
     first.error = ReplacementFailed("it was slow")
-    supervisor = _supervisor(first, second)
-    task = asyncio.create_task(supervisor._replace_on_hangup())
-    first.may_end.release()
-    supervisor._hangup.set()
-    await until(lambda: "Rolling replacement stopped; the remaining old workers stay: it was slow" in caplog.text)
-    assert second.configs == []
-    first.error = None
-    first.may_end.release()
-    supervisor._hangup.set()
-    await until(lambda: len(second.configs) == 1)
-    task.cancel()
+    async with _supervised(first, second) as hang_up:
+        first.may_end.release()
+        hang_up()
+        await until(lambda: "Rolling replacement stopped; the remaining old workers stay: it was slow" in caplog.text)
+        assert second.configs == []
+        first.error = None
+        first.may_end.release()
+        hang_up()
+        await until(lambda: len(second.configs) == 1)
 
 
 async def test_new_settings_reach_the_workers_except_the_address() -> None:
-    slot = FakeSlot()
     other = WorkerPoolConfig(ServiceSettings(port=1, workers=9, deadline_seconds=3), ConnectionSettings(prefix="new-"))
-    task = asyncio.create_task((supervisor := _supervisor(slot, read=lambda: other))._replace_on_hangup())
-    supervisor._hangup.set()
-    await until(lambda: slot.configs)
+    async with _supervised(slot := FakeSlot(), read=lambda: other) as hang_up:
+        hang_up()
+        await until(lambda: slot.configs)
     settings = slot.configs[0].settings
     assert (settings.port, settings.workers, settings.deadline_seconds) == (8080, 1, 3)
     assert slot.configs[0].connection.prefix == "new-"
-    task.cancel()
 
 
 async def test_backoff_grows_while_workers_die_early_and_resets_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
