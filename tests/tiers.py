@@ -37,9 +37,9 @@ _OTHERS = (
 # Of the tests with a node: gates, fences, licences, exports, feeds, filters, keys.
 _WITH_NODE = (
     "brokerage/test_audit_command.py",
-    "contract/test_listings.py",
-    "contract/test_paging.py",
-    "contract/test_scope.py",
+    "contract/test_filters.py",
+    "contract/test_forms.py",
+    "contract/test_pages.py",
     "contract/test_search_profiles.py",
     "exports/test_change_files.py",
     "exports/test_serving.py",

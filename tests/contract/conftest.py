@@ -76,9 +76,7 @@ async def open_world(
     """Index a source, create a key for each grant, and serve. Without a limit every line must be valid."""
     async with open_installation(engine_url) as (client, connection):
         settings = IndexerSettings(
-            dead_letter_folder=str(source / "dead-letters"),
-            dead_letter_limit=dead_letter_limit,
-            shards=(str(shards),),
+            dead_letter_folder=str(source / "dead-letters"), dead_letter_limit=dead_letter_limit, shards=(str(shards),)
         )
         with open_source(str(source)) as opened:
             summary = await reindex(IndexerContext(client, connection, settings), opened)

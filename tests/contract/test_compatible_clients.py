@@ -199,12 +199,7 @@ async def test_the_profile_weakens_neither_scope_nor_checks_of_values(compatible
 
 async def test_basic_credentials_that_are_wrong_are_refused_with_one_text(compatible: Compatible) -> None:
     _, key_id, secret = compatible.profiled.split("_")
-    wrong = [
-        ("", compatible.profiled[:-1]),
-        (key_id, secret[::-1]),
-        ("0123456789", secret),
-        ("", "bk_"),
-    ]
+    wrong = [("", compatible.profiled[:-1]), (key_id, secret[::-1]), ("0123456789", secret), ("", "bk_")]
     for user, password in wrong:
         status, _, problem = await ask(compatible, "/api/companies", Authorization=basic(user, password))
         assert (status, problem["detail"]) == (401, "The API key is not valid.")

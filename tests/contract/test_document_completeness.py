@@ -91,7 +91,7 @@ def test_operations(world: World, served: dict[str, Any]) -> None:
 
 async def test_parameters(world: World, served: dict[str, Any]) -> None:
     described = {
-        path: {(each["in"], each["name"]) for each in operation["parameters"]}
+        path: {(parameter["in"], parameter["name"]) for parameter in operation["parameters"]}
         for path, operation in _guarded(served).items()
     }
     names = {name for found in described.values() for _, name in found} | {

@@ -27,13 +27,7 @@ _FRACTIONS = {
     "BathroomsTotalInteger": 2.25,
     "BathroomsTotal": 2.5,
 }
-_WHOLE = {
-    "LotSizeAcres": 0,
-    "BathroomsFull": 2,
-    "BathroomsHalf": 1,
-    "BathroomsTotalInteger": 2,
-    "BathroomsTotal": 3,
-}
+_WHOLE = {"LotSizeAcres": 0, "BathroomsFull": 2, "BathroomsHalf": 1, "BathroomsTotalInteger": 2, "BathroomsTotal": 3}
 # Rounded for all clients.
 _ROUNDED = {"ListPrice": (350_000.5, 350_001), "LivingArea": (1_800.4, 1_800)}
 _PATHS = {"listings": "updated_since=1&market_status=all", "sold_listings": "sold_since=1"}

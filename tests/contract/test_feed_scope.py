@@ -31,10 +31,10 @@ async def test_scopes_and_refusals_are_those_of_the_index(world: World, key: str
             assert answer.status == index.status
             body = await answer.read()
         if index.status == 200:
-            expected = {each["platform_office_id"] for each in index.body["offices"]}
+            expected = {office["platform_office_id"] for office in index.body["offices"]}
             assert _contents(path, body) == (len(expected) if path.startswith("/digest") else expected)
         else:
-            assert {each["parameter"] for each in orjson.loads(body)["errors"]} == index.parameters
+            assert {error["parameter"] for error in orjson.loads(body)["errors"]} == index.parameters
 
 
 def _contents(path: str, body: bytes) -> set[str] | int:

@@ -221,7 +221,7 @@ def known(records: dict[str, list[Record]]) -> Known:
     agents = {agent["agent_uuid"]: agent for agent in records["agents"] if agent["company"] == COMPANY}
     listings = [listing for listing in records["listings"] if listing["company"] == COMPANY]
     first = {listing["ListAgentUUID"] for listing in listings}
-    shared = next(each for each in listings if each["SecondaryListAgentUUID"] in first & agents.keys())
+    shared = next(listing for listing in listings if listing["SecondaryListAgentUUID"] in first & agents.keys())
     agent, other = agents[shared["SecondaryListAgentUUID"]], agents[shared["ListAgentUUID"]]
     sold = [sale for sale in records["sold_listings"] if sale["company"] == COMPANY]
     sellers = {sale["ListAgentUUID"] for sale in sold}
@@ -281,7 +281,7 @@ async def test_each_number_of_the_legend_selects_its_type(world: World) -> None:
     source = world.of("listings", COMPANY)
     for number, name in legend:
         page = await world.answer(ALL, platform_company_id=COMPANY, property_types=number, page_size=1000)
-        expected = [each["record"] for each in source if each["record"]["PropertyType"] == name]
+        expected = [envelope["record"] for envelope in source if envelope["record"]["PropertyType"] == name]
         assert len(page["Listings"]) == len(expected), name
         assert {listing["PropertyType"] for listing in page["Listings"]} == {name for _ in expected}
 
@@ -377,13 +377,7 @@ async def test_a_value_that_is_not_accepted_is_refused_by_name(world: World, pat
 
 async def test_all_problems_of_a_request_are_reported_at_once(world: World) -> None:
     reply = await world.get("/listings", market_status="x", property_types="99", page_size="0", updated_sinse="1")
-    assert reply.parameters == {
-        "platform_company_id",
-        "market_status",
-        "property_types",
-        "page_size",
-        "updated_sinse",
-    }
+    assert reply.parameters == {"platform_company_id", "market_status", "property_types", "page_size", "updated_sinse"}
     assert any("updated_since" in message for message in reply.body["messages"])
     unknown = dict.fromkeys(("platform_agent_id", "source_agent_id", "platform_office_id"), "nobody")
     assert (await world.get("/listings", platform_company_id=COMPANY, **unknown)).parameters == {*unknown}

@@ -10,13 +10,14 @@ import pytest
 from multidict import CIMultiDictProxy
 
 from service.geojson import GeoJson
+from service.http.negotiation import ContentCoding
 from service.openapi.schemas import FeatureBody, feature_bodies
 from service.operation import Operation
 from service.resources import OPERATIONS
 from tests.contract.request_variants import request_parameters, request_paths
-from tests.contract.test_content_codings import UNPACK
 from tests.contract.world import World, source_identifiers
 from tests.openapi.document_validators import GEOJSON, JSON, body_validator
+from tests.service.http.test_content_coding import PACKED, unpacked
 
 FEED = "/listings?platform_company_id=summit-crest&market_status=all&updated_since=1&page_size=30"
 _FORMS = [(operation, form) for operation in OPERATIONS for form in feature_bodies(operation, [GeoJson()])]
@@ -60,19 +61,19 @@ async def test_every_form_is_the_json_one_with_places(
     query = "&".join(f"{name}={value}" for name, value in request_parameters(world, operation, form.body).items())
     for path in request_paths(world, operation)[:3]:
         plain, placed = await ask(f"{path}?{query}", Accept=JSON), await ask(f"{path}?{query}")
-        assert [each.headers["Content-Type"] for each in (plain, placed)] == [JSON, GEOJSON]
+        assert [answer.headers["Content-Type"] for answer in (plain, placed)] == [JSON, GEOJSON]
         body_validator(operation.path, 200, GEOJSON).validate(placed.body)
         body_validator(operation.path, 200).validate(plain.body)
         name = "listings" if "listings" in plain.body else "Listings"
         is_page = name in plain.body
         found = placed.body["features"] if is_page else [placed.body]
-        assert [each["properties"] for each in found] == (plain.body[name] if is_page else [plain.body])
+        assert [feature["properties"] for feature in found] == (plain.body[name] if is_page else [plain.body])
         others = {key: value for key, value in plain.body.items() if key != name} if is_page else {}
         assert {key: placed.body[key] for key in others} == others
-        for each in found:
-            lower = {key.lower(): value for key, value in each["properties"].items()}
-            assert each["id"] == lower.get("platformlistingid", lower.get("platform_listing_id"))
-            assert each["geometry"]["coordinates"] == [float(lower["longitude"]), float(lower["latitude"])]
+        for feature in found:
+            lower = {key.lower(): value for key, value in feature["properties"].items()}
+            assert feature["id"] == lower.get("platformlistingid", lower.get("platform_listing_id"))
+            assert feature["geometry"]["coordinates"] == [float(lower["longitude"]), float(lower["latitude"])]
 
 
 async def test_headers_are_those_of_json_but_for_the_type_and_what_follows_from_it(ask: Any) -> None:
@@ -92,12 +93,12 @@ async def test_a_tag_is_of_one_type(ask: Any) -> None:
         assert "Accept" in held[accept].headers["Vary"].split(", ")
 
 
-@pytest.mark.parametrize("coding", UNPACK)
-async def test_it_comes_packed(ask: Any, coding: str) -> None:
-    plain, packed = await ask(FEED), await ask(FEED, Accept_Encoding=coding)
-    head = await ask(FEED, "HEAD", Accept_Encoding=coding)
-    assert packed.headers["Content-Encoding"] == coding
-    assert UNPACK[coding](packed.sent) == plain.sent
+@pytest.mark.parametrize("coding", PACKED)
+async def test_it_comes_packed(ask: Any, coding: ContentCoding) -> None:
+    plain, packed = await ask(FEED), await ask(FEED, Accept_Encoding=coding.value)
+    head = await ask(FEED, "HEAD", Accept_Encoding=coding.value)
+    assert packed.headers["Content-Encoding"] == coding.value
+    assert unpacked(packed.sent, coding) == plain.sent
     assert (head.headers["Content-Length"], head.sent) == (packed.headers["Content-Length"], b"")
 
 
@@ -106,7 +107,7 @@ async def test_a_walk_brings_every_listing_once(world: World, ask: Any) -> None:
     after, is_final = "", False
     while not is_final:
         page = (await ask(FEED + after)).body
-        found += [each["id"] for each in page["features"]]
+        found += [feature["id"] for feature in page["features"]]
         after, is_final = f"&last_platform_listing_id={found[-1]}", page["FinalPage"]
     assert found == source_identifiers(world.of("listings", "summit-crest"))
     assert (await ask(FEED + after)).body == {"type": "FeatureCollection", "FinalPage": True, "features": []}

@@ -83,10 +83,7 @@ async def odd(
     source: Path = tmp_path_factory.mktemp("identifiers") / "source"
     names = candidates(amount(150, 4_200))
     lines: dict[Resource, Any] = {COMPANY: [envelope(COMPANY)]}
-    write(
-        source,
-        lines | {resource: [identified(resource, name) for name in names] for resource in SHOWN},
-    )
+    write(source, lines | {resource: [identified(resource, name) for name in names] for resource in SHOWN})
     grants = {"all": KeyGrant("all", all_companies=True, rate=None)}
     async with open_world(engine_url, source, grants, dead_letter_limit=1.0) as opened:
         yield opened
@@ -112,7 +109,7 @@ async def shown(world: World, path: str) -> tuple[int, Any]:
 async def test_every_accepted_identifier_is_shown(odd: World, resource: Resource) -> None:
     accepted = await snapshot(odd, resource)
     sent = {line["record"][resource.identifier] for line in odd.source[resource.alias]}
-    assert set(accepted) == {resource.canonical_identifier(each) for each in sent} - {None}
+    assert set(accepted) == {resource.canonical_identifier(name) for name in sent} - {None}
     for identifier in accepted:
         status, body = await shown(odd, f"/{SHOWN[resource]}/{quote(identifier, safe='')}")
         assert (status, body.get(resource.identifier)) == (200, identifier), identifier

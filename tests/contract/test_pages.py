@@ -16,11 +16,7 @@ CHILD = "parent_company_id=cascadia-holdings&platform_company_id=4101"
 WALKED: list[tuple[str, tuple[str, ...], tuple[int, ...]]] = [
     (f"/listings?{ORCHARD}&updated_since=1&market_status=all", ("orchard-street",), (1, 7, -1, 0, 1000)),
     (f"/listings?{CHILD}&updated_since=1&market_status=all", ("evergreen-realty",), (7, 0)),
-    (
-        f"/listings?{ORCHARD}&updated_since=1&market_status=all&timestamps_only=true",
-        ("orchard-street",),
-        (13, -1, 0),
-    ),
+    (f"/listings?{ORCHARD}&updated_since=1&market_status=all&timestamps_only=true", ("orchard-street",), (13, -1, 0)),
     (f"/sold_listings?{ORCHARD}&updated_since=1", ("orchard-street",), (1, 0)),
     (f"/sold_listings?updated_since=1&parent_company_id={PARENT}", ("children",), (9, -1, 0)),
     ("/sold_listings?updated_since=1", (), (50, -1, 0)),

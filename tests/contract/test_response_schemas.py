@@ -85,7 +85,9 @@ async def test_a_refusal_is_the_problem_that_is_described(world: World, operatio
         assert reply.headers.keys() >= ({"WWW-Authenticate"} if status == 401 else set())
 
 
-@pytest.mark.parametrize("operation", [each for each in OPERATIONS if "{" in each.path], ids=lambda each: each.path)
+@pytest.mark.parametrize(
+    "operation", [operation for operation in OPERATIONS if "{" in operation.path], ids=lambda operation: operation.path
+)
 async def test_an_unknown_record_is_the_problem_that_is_described(world: World, operation: Operation) -> None:
     reply = await world.get(operation.path.partition("{")[0] + "unknown")
     assert reply.status == 404

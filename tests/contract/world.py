@@ -1,7 +1,6 @@
 """What contract tests ask and compare with: the service over HTTP, and the source records it was built from."""
 
 import datetime as dt
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,16 +113,6 @@ def read_source(path: Path) -> list[Envelope]:
 def unix_time(moment: str) -> float:
     """Return the Unix time of an ISO 8601 text."""
     return dt.datetime.fromisoformat(moment).timestamp()
-
-
-def updated_after(begins: float) -> Callable[[Envelope], bool]:
-    """Return the condition of `updated_since`."""
-    return lambda envelope: unix_time(envelope["updated_at"]) >= begins
-
-
-def default_window_start() -> float:
-    """Return where the default window begins, to the minute."""
-    return (time.time() - WEEK_SECONDS) // 60 * 60
 
 
 def source_identifiers(envelopes: Iterable[Envelope], name: str = "PlatformListingId") -> list[str]:

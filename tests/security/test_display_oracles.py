@@ -90,7 +90,7 @@ class Hidden:
 
     async def build(self, bench: Bench, sold: Iterable[int] = range(_LISTINGS)) -> None:
         numbers: dict[Resource, Iterable[int]] = {LISTING: range(_LISTINGS), SOLD_LISTING: sold}
-        lines = {each: [self.record(each, number) for number in some] for each, some in numbers.items()}
+        lines = {resource: [self.record(resource, number) for number in some] for resource, some in numbers.items()}
         assert (await bench.build({COMPANY: [company("a")], **lines}, force=True)).exit_code == 0
 
 

@@ -88,7 +88,7 @@ class Hidden:
 
     def agent(self, number: int) -> JsonObject:
         """Return the envelope of an agent."""
-        record = {
+        record: JsonObject = {
             "agent_uuid": f"{_AGENT}{number}",
             "platform_agent_id": f"p{number}",
             "access_level": f"level {self.seed}",

@@ -113,7 +113,7 @@ def _and(comparison: str, size: int) -> str:
 
 def _different(comparison: str, size: int) -> str:
     number = min(MAX_COMPARISONS, size // (len(comparison) + 9))
-    return "%20and%20".join(comparison.format(each) for each in range(number))
+    return "%20and%20".join(comparison.format(at) for at in range(number))
 
 
 def _different_values(template: str, value: str) -> str:

@@ -22,12 +22,11 @@ from service.resources import OPERATIONS
 from tests.service.api_client import app_of
 
 # Operations that need more than an identifier to reach their index.
-_PATHS = {
-    "/listings": "/listings?platform_company_id=acme",
-    "/companies/{platform_company_id}": "/companies/acme",
-}
+_PATHS = {"/listings": "/listings?platform_company_id=acme", "/companies/{platform_company_id}": "/companies/acme"}
 # Every operation, with a path that reaches its index.
-OPERATION_PATHS = {each.path: _PATHS.get(each.path, re.sub(r"\{\w+\}", "one", each.path)) for each in OPERATIONS}
+OPERATION_PATHS = {
+    operation.path: _PATHS.get(operation.path, re.sub(r"\{\w+\}", "one", operation.path)) for operation in OPERATIONS
+}
 
 
 class IndexSandbox:

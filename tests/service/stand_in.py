@@ -59,7 +59,7 @@ def search_response(hits: Sequence[bytes] = (), *, shards: int = 3, failed: int 
 
 def read_response(hits: Sequence[bytes], index: str, identifiers: Iterable[str]) -> bytes:
     """Return an encoded response to `_mget` of some identifiers, with those of the hits."""
-    sources = {orjson.loads(each)["_id"]: each.partition(b'"_source":')[2] for each in hits}
+    sources = {orjson.loads(encoded)["_id"]: encoded.partition(b'"_source":')[2] for encoded in hits}
     documents: list[bytes] = []
     for name in identifiers:
         found = b'"found":true,"_source":%b' % sources[name] if name in sources else b'"found":false}'

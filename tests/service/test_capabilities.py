@@ -65,7 +65,7 @@ _ROOMS = {
     name: module.removesuffix(".capability") if module.endswith(".capability") else module
     for name, module in CAPABILITIES.items()
 }
-each = pytest.mark.parametrize("name", CAPABILITIES)
+every_capability = pytest.mark.parametrize("name", CAPABILITIES)
 
 
 def served(without: tuple[str, ...]) -> web.Application:
@@ -112,7 +112,7 @@ async def _status(app: web.Application, path: str) -> int:
     return 200 if match.http_exception is None else match.http_exception.status
 
 
-@each
+@every_capability
 def test_the_document_and_the_pages_are_those_of_what_is_installed(name: str) -> None:
     installed = installed_capabilities((name,))
     site = Site.with_capabilities(installed)
@@ -150,7 +150,7 @@ def test_all_that_is_installed_is_described() -> None:
     assert {name for name in _WORDS if not mentions(name, texts)} == {"console", "traces"}
 
 
-@each
+@every_capability
 @pytest.mark.parametrize("command", ["settings", "doctor"])
 def test_commands_do_not_mention_it(name: str, command: str) -> None:
     shown = _printed(command, name)

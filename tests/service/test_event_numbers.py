@@ -12,9 +12,7 @@ from service.reso.entity_events import EventLedger, EventLedgerReader, build_led
 TEAMS, OFFICES = "teams", "offices"
 PUBLICATIONS = (Publication(TEAMS, 0, 10, 0), Publication(OFFICES, 0, 5, 10), Publication(TEAMS, 10, 12, 15))
 HEAD = LedgerHead(
-    end=17,
-    reaches={TEAMS: PublishedExtent(0, 12, 0), OFFICES: PublishedExtent(0, 5, 10)},
-    publications=PUBLICATIONS,
+    end=17, reaches={TEAMS: PublishedExtent(0, 12, 0), OFFICES: PublishedExtent(0, 5, 10)}, publications=PUBLICATIONS
 )
 
 
@@ -22,7 +20,7 @@ class Documents:
     """A control index of the given documents, which records the reads."""
 
     def __init__(self, **documents: msgspec.Struct) -> None:
-        self.documents = {name.replace("_", "-"): msgspec.to_builtins(each) for name, each in documents.items()}
+        self.documents = {name.replace("_", "-"): msgspec.to_builtins(document) for name, document in documents.items()}
         self.reads: list[str] = []
 
     async def get_document(self, _index: str, identifier: str) -> Any:
@@ -79,11 +77,11 @@ async def test_an_archive_is_read_once_and_the_head_each_time() -> None:
     assert await reader.read() is ledger
     assert documents.reads == [HEAD_ID, archive_id(0), HEAD_ID]
     numbers = range(1, 13)
-    assert [ledger.event_number(TEAMS, each) for each in numbers] == [
-        build_ledger(HEAD, {}).event_number(TEAMS, each) for each in numbers
+    assert [ledger.event_number(TEAMS, number) for number in numbers] == [
+        build_ledger(HEAD, {}).event_number(TEAMS, number) for number in numbers
     ]
-    assert [ledger.sequence_at(TEAMS, each) for each in range(20)] == [
-        build_ledger(HEAD, {}).sequence_at(TEAMS, each) for each in range(20)
+    assert [ledger.sequence_at(TEAMS, number) for number in range(20)] == [
+        build_ledger(HEAD, {}).sequence_at(TEAMS, number) for number in range(20)
     ]
 
 

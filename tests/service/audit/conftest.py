@@ -102,7 +102,7 @@ async def load_market(bench: Bench) -> None:
             LISTING: [listing(name, "ab"[at % 2]) for at, name in enumerate(LISTINGS)],
             OFFICE: [office("O1", "a")],
             AGENT: [envelope(AGENT, {"teams": [{"uuid": "team-1"}]}, platform_company_id="a")],
-            **{each: [envelope(each, platform_company_id="a")] for each in (TEAM, SOLD_LISTING)},
+            **{resource: [envelope(resource, platform_company_id="a")] for resource in (TEAM, SOLD_LISTING)},
         }
     )
     assert found.exit_code == 0

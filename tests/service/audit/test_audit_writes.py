@@ -80,11 +80,11 @@ async def test_what_is_left_is_written_at_the_end(api: TestClient[Any, Any], sta
     assert await asked(api, stand_in) == 200
     await api.close()
     assert len(documents(stand_in, SENT)) == 1
-    assert [each["has_ended"] for each in documents(stand_in, SESSION)][-1]
+    assert [session["has_ended"] for session in documents(stand_in, SESSION)][-1]
 
 
 async def test_it_is_written_in_the_background(api: TestClient[Any, Any], stand_in: StandIn) -> None:
-    audit = WrittenAudit(audit_of(api).log, audit_of(api)._engine, "audit", every_seconds=0.01)
+    audit = WrittenAudit(audit_of(api).log, services_of(api).engine, "audit", every_seconds=0.01)
     task = asyncio.create_task(audit.run())
     assert await asked(api, stand_in) == 200
     await until(lambda: len(documents(stand_in, SENT)) == 1)

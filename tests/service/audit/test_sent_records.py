@@ -203,7 +203,7 @@ async def test_a_change_is_as_new_as_the_position_that_follows_it(audited: Audit
     waiting = asyncio.create_task(audited.json(f"changes?since={token}&wait=30"))
     await asyncio.sleep(0.1)
     await audited.update(listing("L0", "a", 1, price=9))
-    assert [each["id"] for each in (await waiting)["changes"]] == ["L0"]
+    assert [change["id"] for change in (await waiting)["changes"]] == ["L0"]
     assert (await audited.pages("L0"))[-1].sequence == await audited.sequence()
 
 

@@ -121,11 +121,7 @@ WARNINGS: dict[str, tuple[Changes, str, str]] = {
         "its index was built by another version",
         "additional search fields: further.",
     ),
-    "other records": (
-        OTHER_RECORDS,
-        "its records have a different schema",
-        "only the schema of the stored records",
-    ),
+    "other records": (OTHER_RECORDS, "its records have a different schema", "only the schema of the stored records"),
     "no exact values": (
         OTHER_RECORDS | {f"{MAPPING}/properties/exact": ABSENT},
         "its index lacks exact values",

@@ -248,11 +248,11 @@ async def test_a_rebuild_that_is_due_is_reported_and_keeps_no_process_from_becom
     async with TestClient(TestServer(app)) as sandbox.http:
         answered = await sandbox.http.get("/readyz?verbose")
         assert answered.status == 200
-        [check] = [each for each in (await answered.json())["checks"] if each["subject"] == "listings"]
+        [check] = [check for check in (await answered.json())["checks"] if check["subject"] == "listings"]
         assert check["problem"] == "its index lacks search fields of this version"
         assert check["state"] == "warning"
         findings, _ = sandbox.watch.findings()
-        [finding] = [each for each in findings if each.subject == "listings"]
+        [finding] = [finding for finding in findings if finding.subject == "listings"]
         assert finding.detail.endswith(
             "lacks these fields, or maps them differently: status. Requests that use them get 503."
         )
@@ -296,6 +296,6 @@ async def test_what_is_added_to_a_live_mapping_by_hand_is_named(
     assert "teams" not in await sandbox.check_now()
     await sandbox.client.indices.put_mapping(index=index, **change)
     assert (await sandbox.check_now())["teams"] == (FindingState.WARNING, "its mapping was changed by hand")
-    (finding,) = [each for each in sandbox.watch.findings()[0] if each.subject == "teams"]
+    (finding,) = [finding for finding in sandbox.watch.findings()[0] if finding.subject == "teams"]
     assert finding.detail.endswith(f"another program than the indexer: {named}")
     assert await sandbox.statuses() == {200, 404}

@@ -19,6 +19,7 @@ from tests.service.raw_http import RawResponse, exchange, exchange_one, listenin
 __all__ = ["run"]
 
 CANARY = "bk_0000000000_Canary"
+CLOSE = "Connection: close\r\n"
 
 
 @pytest.fixture
@@ -109,7 +110,7 @@ MISTAKES = {
         "encode",
     ),
     "raw UTF-8 in the path": (f"GET /v1/agents/{CANARY}\u00fc HTTP/1.1\r\n\r\n".encode(), "percent-encode"),
-    "a fragment": (_get(line=f"GET /livez?api-key={CANARY}#top HTTP/1.1"), "as %23"),
+    "a fragment": (_get(CLOSE, line=f"GET /livez?api-key={CANARY}#top HTTP/1.1"), "as %23"),
     "no Host": (BROKEN["no host"], "Send a Host header"),
     "two Hosts": (BROKEN["two hosts"], "Send one Host header"),
     "HTTP/2 in text": (BROKEN["HTTP/2 in text"], "Send HTTP/1.1"),
@@ -128,7 +129,7 @@ async def test_a_request_that_is_not_http_says_what_to_do(port: int, sent: bytes
 
 @pytest.mark.parametrize("expected", [CANARY, "100-continue, x", "", "100-continue\r\nExpect: 100-continue"])
 async def test_an_expectation_that_cannot_be_met_is_refused_with_the_one_that_can(port: int, expected: str) -> None:
-    answer = await exchange_one(port, _get(f"Expect: {expected}\r\n", line="GET /livez HTTP/1.1"))
+    answer = await exchange_one(port, _get(f"Expect: {expected}\r\n{CLOSE}", line="GET /livez HTTP/1.1"))
     problem = json.loads(answer.body)
     assert (answer.status, problem["status"], problem["code"]) == (417, 417, "refused")
     assert "100-continue" in problem["detail"]
@@ -207,7 +208,7 @@ async def test_nothing_behind_a_body_is_taken_for_a_request(port: int, sent: byt
 
 
 async def test_requests_without_bodies_may_follow_each_other(port: int) -> None:
-    last = _get("Connection: close\r\n")
+    last = _get(CLOSE)
     assert [answer.status for answer in await exchange(port, _get() * 3 + last)] == [200] * 4
 
 
@@ -289,20 +290,20 @@ async def test_a_request_that_comes_in_pieces_is_answered(port: int, internals: 
 
 
 async def test_a_url_of_nine_kilobytes_reaches_the_service_and_is_too_long(port: int) -> None:
-    answer = await exchange_one(port, _get("Connection: close\r\n", line=f"GET /v1/companies?x={'y' * 9000} HTTP/1.1"))
+    answer = await exchange_one(port, _get(CLOSE, line=f"GET /v1/companies?x={'y' * 9000} HTTP/1.1"))
     assert (answer.status, json.loads(answer.body)["code"]) == (414, "url-too-long")
     assert "9016 bytes" in json.loads(answer.body)["detail"]
 
 
 async def test_a_good_request_is_served_by_the_same_connection_handler(port: int) -> None:
-    answer = await exchange_one(port, _get("Connection: close\r\n"))
+    answer = await exchange_one(port, _get(CLOSE))
     assert (answer.status, json.loads(answer.body)) == (200, {"status": "ok"})
 
 
 async def test_metrics_are_served_with_the_same_care() -> None:
     async with serve_raw("http://127.0.0.1:9", of_metrics=True, metrics_allowed_hosts=("x",)) as port:
         for path, status in (("/metrics", 200), (f"/{CANARY}", 404)):
-            answer = await exchange_one(port, _get("Connection: close\r\n", line=f"GET {path} HTTP/1.1"))
+            answer = await exchange_one(port, _get(CLOSE, line=f"GET {path} HTTP/1.1"))
             assert answer.status == status
             assert "Server" not in answer.headers
             assert answer.headers["Cache-Control"] == "no-store"

@@ -1,9 +1,9 @@
 """Clients that read slowly or not at all: what they leave unread is bounded in time and in bytes."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -49,6 +49,7 @@ class Slow:
     clock: Clock
     port: int = 0
     asked: int = 0
+    opened: list[Streams] = field(default_factory=list)
 
     async def answer(self, request: web.Request) -> web.Response:
         """Send the large body, in the name of the key in the path, or a small one in no name."""
@@ -65,7 +66,14 @@ class Slow:
         for key in keys:
             writer.write(f"GET /{key} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         await until(lambda: not is_kept or self.monitor.unsent_bytes > before)
+        self.opened.append((reader, writer))
         return reader, writer
+
+    @property
+    def connection(self) -> HttpConnection:
+        """The only connection."""
+        (connection,) = self.monitor._connections
+        return cast("HttpConnection", connection)
 
     def pass_period(self) -> None:
         self.monitor.sweep()
@@ -73,9 +81,11 @@ class Slow:
         self.monitor.sweep()
 
 
-@asynccontextmanager
-async def slow(clock: Clock, **limits: Any) -> AsyncIterator[Slow]:
-    """Serve."""
+Scenario = Callable[[Slow], Awaitable[None]]
+
+
+def served(**limits: Any) -> Callable[[Scenario], Callable[[Run, Clock], None]]:
+    """Make a test of a scenario: with a server of these limits, on each event loop."""
     given: dict[str, Any] = {
         "stall_seconds": PERIOD,
         "least_bytes_per_second": LEAST,
@@ -83,13 +93,20 @@ async def slow(clock: Clock, **limits: Any) -> AsyncIterator[Slow]:
         "bytes_in_all": IN_ALL,
         "room_seconds": 3600.0,
     }
-    monitor = SendMonitor(SendLimits(**given | limits))
-    served, app = Slow(monitor, clock), web.Application()
-    app[SEND_MONITOR] = monitor
-    app.router.add_get("/{key}", served.answer)
-    async with listening(app, ServiceSettings(deadline_seconds=1.0)) as port:
-        served.port = port
-        yield served
+
+    def decorate(scenario: Scenario) -> Callable[[Run, Clock], None]:
+        async def play(clock: Clock) -> None:
+            slow, app = Slow(SendMonitor(SendLimits(**given | limits)), clock), web.Application()
+            app[SEND_MONITOR] = slow.monitor
+            app.router.add_get("/{key}", slow.answer)
+            async with listening(app, ServiceSettings(deadline_seconds=1.0)) as slow.port:
+                await scenario(slow)
+                for _, writer in slow.opened:
+                    writer.close()
+
+        return lambda run, clock: run(play(clock))
+
+    return decorate
 
 
 async def is_cut(streams: Streams, received: int = 0) -> bool:
@@ -104,153 +121,110 @@ async def is_cut(streams: Streams, received: int = 0) -> bool:
     return received < len(BODY)
 
 
-async def read(streams: Streams, monitor: SendMonitor, count: int) -> None:
+async def read(streams: Streams, slow: Slow, count: int) -> None:
     """Read so many bytes, and wait until the server knows of it."""
-    (connection,) = monitor._connections
-    before = send_monitor._acknowledged(connection)
+    acknowledged = partial(send_monitor._acknowledged, slow.connection)
+    before = acknowledged()
     await streams[0].readexactly(count)
-    await until(lambda: send_monitor._acknowledged(connection) - before >= count // 2)
+    await until(lambda: acknowledged() - before >= count // 2)
 
 
-def test_a_client_that_reads_nothing_is_cut_off(run: Run, clock: Clock) -> None:
-    async def scenario() -> None:
-        async with slow(clock) as served:
-            streams = await served.ask("a")
-            served.pass_period()
-            assert await is_cut(streams)
-            await until(lambda: not served.monitor._connections)
-            assert served.monitor.unsent_bytes == 0
-            streams[1].close()
-
-    run(scenario())
+@served()
+async def test_a_client_that_reads_nothing_is_cut_off(slow: Slow) -> None:
+    streams = await slow.ask("a")
+    slow.pass_period()
+    assert await is_cut(streams)
+    await until(lambda: slow.monitor.unsent_bytes == 0)
 
 
-def test_a_client_that_reads_little_but_enough_gets_everything(run: Run, clock: Clock) -> None:
-    async def scenario() -> None:
-        async with slow(clock) as served:
-            streams = await served.ask("a")
-            served.monitor.sweep()
-            for _ in range(5):
-                # Far from all that waits for it.
-                await read(streams, served.monitor, 4_000_000)
-                clock.now += PERIOD
-                served.monitor.sweep()
-            assert not await is_cut(streams, 5 * 4_000_000)
-            streams[1].close()
-
-    run(scenario())
+@served()
+async def test_a_client_that_reads_little_but_enough_gets_everything(slow: Slow) -> None:
+    streams = await slow.ask("a")
+    slow.monitor.sweep()
+    for _ in range(5):
+        # Far from all that waits for it.
+        await read(streams, slow, 4_000_000)
+        slow.clock.now += PERIOD
+        slow.monitor.sweep()
+    assert not await is_cut(streams, 5 * 4_000_000)
 
 
-def test_a_client_that_reads_too_little_is_cut_off(run: Run, clock: Clock) -> None:
-    async def scenario() -> None:
-        async with slow(clock, least_bytes_per_second=1_000_000) as served:
-            streams = await served.ask("a")
-            served.monitor.sweep()
-            await read(streams, served.monitor, 4_000_000)
-            clock.now += PERIOD
-            served.monitor.sweep()
-            assert await is_cut(streams)
-            streams[1].close()
-
-    run(scenario())
+@served(least_bytes_per_second=1_000_000)
+async def test_a_client_that_reads_too_little_is_cut_off(slow: Slow) -> None:
+    streams = await slow.ask("a")
+    slow.monitor.sweep()
+    await read(streams, slow, 4_000_000)
+    slow.clock.now += PERIOD
+    slow.monitor.sweep()
+    assert await is_cut(streams)
 
 
-def test_requests_behind_an_unread_response_are_not_served(run: Run, clock: Clock) -> None:
-    async def scenario() -> None:
-        async with slow(clock) as served:
-            streams = await served.ask(*"aaaa")
-            served.pass_period()
-            assert await is_cut(streams)
-            assert served.asked == 1
-            streams[1].close()
-
-    run(scenario())
+@served()
+async def test_requests_behind_an_unread_response_are_not_served(slow: Slow) -> None:
+    streams = await slow.ask(*"aaaa")
+    slow.pass_period()
+    assert await is_cut(streams)
+    assert slow.asked == 1
 
 
-def test_a_connection_that_is_closed_with_unread_bytes_is_cut_off(run: Run, clock: Clock) -> None:
-    async def scenario() -> None:
-        async with slow(clock) as served:
-            streams = await served.ask("a")
-            (connection,) = served.monitor._connections
-            # As at the end of its keep-alive time.
-            cast("HttpConnection", connection).force_close()
-            served.pass_period()
-            await until(lambda: not served.monitor._connections)
-            assert await is_cut(streams)
-            streams[1].close()
-
-    run(scenario())
+@served()
+async def test_a_connection_that_is_closed_with_unread_bytes_is_cut_off(slow: Slow) -> None:
+    streams = await slow.ask("a")
+    # As at the end of its keep-alive time.
+    slow.connection.force_close()
+    slow.pass_period()
+    await until(lambda: slow.monitor.unsent_bytes == 0)
+    assert await is_cut(streams)
 
 
-def test_an_idle_client_that_has_read_everything_stays(run: Run, clock: Clock) -> None:
-    async def scenario() -> None:
-        async with slow(clock) as served:
-            reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
-            for _ in range(2):
-                writer.write(b"GET /small HTTP/1.1\r\nHost: x\r\n\r\n")
-                await reader.readuntil(b"x" * 100)
-                served.pass_period()
-            writer.close()
-
-    run(scenario())
+@served()
+async def test_an_idle_client_that_has_read_everything_stays(slow: Slow) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", slow.port)
+    for _ in range(2):
+        writer.write(b"GET /small HTTP/1.1\r\nHost: x\r\n\r\n")
+        await reader.readuntil(b"x" * 100)
+        slow.pass_period()
+    writer.close()
 
 
-def test_a_key_with_too_many_unread_bytes_is_refused(run: Run, clock: Clock) -> None:
-    async def scenario() -> None:
-        async with slow(clock, bytes_per_key=3 * len(BODY), room_seconds=0.0) as served:
-            await served.monitor.wait_for_room("a", 10 * len(BODY))
-            asked = [await served.ask("a"), await served.ask("a")]
-            await served.monitor.wait_for_room("a")
-            await served.monitor.wait_for_room("a", len(BODY))
-            with pytest.raises(UnreadResponses):
-                await served.monitor.wait_for_room("a", len(BODY) + 1)
-            asked.append(await served.ask("a"))
-            with pytest.raises(UnreadResponses):
-                await served.monitor.wait_for_room("a")
-            await served.monitor.wait_for_room("b", 10 * len(BODY))
-            for each in asked:
-                each[1].close()
-
-    run(scenario())
+@served(bytes_per_key=3 * len(BODY), room_seconds=0.0)
+async def test_a_key_with_too_many_unread_bytes_is_refused(slow: Slow) -> None:
+    room = slow.monitor.wait_for_room
+    await room("a", 10 * len(BODY))
+    for _ in range(2):
+        await slow.ask("a")
+    await room("a")
+    await room("a", len(BODY))
+    with pytest.raises(UnreadResponses):
+        await room("a", len(BODY) + 1)
+    await slow.ask("a")
+    with pytest.raises(UnreadResponses):
+        await room("a")
+    await room("b", 10 * len(BODY))
 
 
-def test_a_request_waits_until_its_key_has_read_a_response(run: Run, clock: Clock) -> None:
-    async def scenario() -> None:
-        async with slow(clock, bytes_per_key=len(BODY)) as served:
-            streams = await served.ask("a")
-            waiting = [asyncio.create_task(served.monitor.wait_for_room("a")) for _ in range(2)]
-            await asyncio.sleep(0)
-            assert not any(each.done() for each in waiting)
-            assert not await is_cut(streams)
-            await asyncio.gather(*waiting)
-            streams[1].close()
-
-    run(scenario())
+@served(bytes_per_key=len(BODY))
+async def test_a_request_waits_until_its_key_has_read_a_response(slow: Slow) -> None:
+    streams = await slow.ask("a")
+    waiting = [asyncio.create_task(slow.monitor.wait_for_room("a")) for _ in range(2)]
+    await asyncio.sleep(0)
+    assert not any(task.done() for task in waiting)
+    assert not await is_cut(streams)
+    await asyncio.gather(*waiting)
 
 
-def test_an_unread_response_counts_as_a_whole(run: Run, clock: Clock) -> None:
+@served()
+async def test_an_unread_response_counts_as_a_whole(slow: Slow) -> None:
     """What the kernel has taken of it stays in memory: its parts are slices of one buffer."""
-
-    async def scenario() -> None:
-        async with slow(clock) as served:
-            streams = await served.ask("a")
-            (connection,) = served.monitor._connections
-            assert send_monitor._unsent(connection) < len(BODY)
-            assert served.monitor.unsent_bytes == len(BODY)
-            streams[1].close()
-
-    run(scenario())
+    await slow.ask("a")
+    assert send_monitor._unsent(slow.connection) < len(BODY)
+    assert slow.monitor.unsent_bytes == len(BODY)
 
 
-def test_beyond_the_bytes_in_all_the_key_with_most_loses_its_oldest_connection(run: Run, clock: Clock) -> None:
-    async def scenario() -> None:
-        async with slow(clock, bytes_in_all=int(2.5 * len(BODY))) as served:
-            first, other = await served.ask("a"), await served.ask("b")
-            second = await served.ask("a", is_kept=False)
-            assert await is_cut(first)
-            await until(lambda: served.monitor.unsent_bytes < 2.5 * len(BODY))
-            assert [await is_cut(each) for each in (second, other)] == [False, False]
-            for each in (first, second, other):
-                each[1].close()
-
-    run(scenario())
+@served(bytes_in_all=int(2.5 * len(BODY)))
+async def test_beyond_the_bytes_in_all_the_key_with_most_loses_its_oldest_connection(slow: Slow) -> None:
+    first, other = await slow.ask("a"), await slow.ask("b")
+    second = await slow.ask("a", is_kept=False)
+    assert await is_cut(first)
+    await until(lambda: slow.monitor.unsent_bytes < 2.5 * len(BODY))
+    assert [await is_cut(streams) for streams in (second, other)] == [False, False]

@@ -181,7 +181,9 @@ async def test_the_metrics_count_running_queued_and_refused_requests(full: Full,
     for _ in range(20):
         await full.api.get(PAGE.format(1), headers=full.headers)
     families = text_string_to_metric_families(await (await metrics.get("/metrics")).text())
-    samples = {(each.name, each.labels.get("kind")): each.value for family in families for each in family.samples}
+    samples = {
+        (sample.name, sample.labels.get("kind")): sample.value for family in families for sample in family.samples
+    }
     assert samples["brokerage_requests_refused_total", "page"] == 20
     assert samples["brokerage_requests_running", "page"] == PLACES
     assert samples["brokerage_requests_waiting", "page"] == ROOM

@@ -58,8 +58,7 @@ def test_tiers_are_read_with_and_without_a_burst() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["gold", "gold=", "=5", "gold=-1", "gold=5/", "gold=0", "gold=5/0", "gold=5/5/5", "gold=60001", "g=1/60001"],
+    "text", ["gold", "gold=", "=5", "gold=-1", "gold=5/", "gold=0", "gold=5/0", "gold=5/5/5", "gold=60001", "g=1/60001"]
 )
 def test_a_tier_that_cannot_be_used_is_named(text: str) -> None:
     with pytest.raises(SettingError, match=re.escape(repr(text))):

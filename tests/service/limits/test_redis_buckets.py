@@ -236,7 +236,7 @@ async def test_who_is_refused_a_place_was_counted(redis: RedisServer, open_api: 
     held = HeldReply()
     stand_in.out(held, "listings")
     asked = [asyncio.create_task(api.get(LISTINGS.format(n), headers=key)) for n in range(1, 7)]
-    await until(lambda: sum(each.done() for each in asked) == 4)
+    await until(lambda: sum(request.done() for request in asked) == 4)
     held.release.set()
     answers = await asyncio.gather(*asked)
     assert sorted(answer.status for answer in answers) == [200] * 2 + [429] * 4
@@ -370,11 +370,7 @@ async def _nonsense(connection: Connection) -> None:
 
 @pytest.mark.parametrize("behaviour", [None, _reset, _silent, _nonsense])
 async def test_a_service_starts_while_redis_is_refused_reset_silent_or_something_else(
-    behaviour: Any,
-    open_api: Open,
-    stand_in: StandIn,
-    caplog: pytest.LogCaptureFixture,
-    internals: Internals,
+    behaviour: Any, open_api: Open, stand_in: StandIn, caplog: pytest.LogCaptureFixture, internals: Internals
 ) -> None:
     internals(redis_connect_timeout=1.0)
     async with serving(behaviour or _reset) as server:

@@ -26,9 +26,7 @@ NUMBERS = st.sampled_from(["1.0", "1e3", "-1.50E-7", "-0.0", "1e400", "900719925
 )
 SCALARS = st.none() | st.booleans() | WHOLE | NUMBERS | TEXTS
 ANYTHING = st.recursive(
-    SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
-    max_leaves=6,
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3), max_leaves=6
 )
 TYPED: dict[FieldKind, st.SearchStrategy[Any]] = {
     FieldKind.INTEGER: WHOLE | st.none(),

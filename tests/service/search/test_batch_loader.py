@@ -101,9 +101,8 @@ async def test_a_slow_search_blocks_no_other(internals: Internals, caplog: pytes
     internals(slow_read_seconds=0.0)
     loader, search = BatchLoader(), Searches()
     (stuck,) = await begun(loader, search, "a")
-    await until(lambda: not loader._queues)
     (second,) = await begun(loader, search, "b")
-    assert search.asked == [["a"], ["b"]]
+    await until(lambda: search.asked == [["a"], ["b"]])
     await search.end(1)
     assert (await second, stuck.done()) == (b"b", False)
     await search.end(0)

@@ -64,10 +64,7 @@ class Shelf:
 
 @pytest.fixture
 async def shelf(
-    client: AsyncElasticsearch,
-    reader: AsyncElasticsearch,
-    connection: ConnectionSettings,
-    internals: Internals,
+    client: AsyncElasticsearch, reader: AsyncElasticsearch, connection: ConnectionSettings, internals: Internals
 ) -> Shelf:
     """An index of five documents that are known, read in pages of four."""
     internals(document_set_page=4)

@@ -166,7 +166,7 @@ async def test_where_all_nodes_are_lost_attempts_are_bounded(
     made = len(first.requests) + len(second.requests)
     print(f"\n{made} attempts for 100 requests while every connection breaks")
     # Ten requests, five retries of the budget, and the reads before the first request.
-    assert 105 <= made <= 120
+    assert 105 <= made <= 125
 
 
 @pytest.mark.parametrize("reply", REPEATED, ids=range(len(REPEATED)))

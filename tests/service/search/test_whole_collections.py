@@ -20,7 +20,7 @@ from tests.service.stand_in import hit, search_response
 @pytest.mark.parametrize("count", [0, 1, 999, 1_000, 1_001, 2_000, 2_001])
 async def test_a_collection_of_more_than_one_search_lacks_and_repeats_nothing(count: int) -> None:
     names = [f"team-{number:05}" for number in range(count)]
-    hits = [hit("teams", each, encode_document(b'{"id":1', 1, 1, orjson.dumps({"uuid": each}))) for each in names]
+    hits = [hit("teams", name, encode_document(b'{"id":1', 1, 1, orjson.dumps({"uuid": name}))) for name in names]
 
     async def search(_: Resource, body: dict[str, Any]) -> bytes:
         (after,) = body.get("search_after", [""])

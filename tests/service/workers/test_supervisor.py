@@ -91,5 +91,5 @@ async def test_backoff_grows_while_workers_die_early_and_resets_afterwards(monke
     slot, now = WorkerSlot(0, _CONFIG, ListenSockets(())), asyncio.get_running_loop().time()
     young: WorkerProcess = SimpleNamespace(started_at=now)  # type: ignore[assignment]
     old: WorkerProcess = SimpleNamespace(started_at=now - 60)  # type: ignore[assignment]
-    assert [slot._backoff(young) for _ in range(8)] == [0.5, 1, 2, 4, 8, 16, 30, 30]
-    assert [slot._backoff(worker) for worker in (old, old, young, young)] == [0, 0, 0.5, 1]
+    expected = [0.5, 1, 2, 4, 8, 16, 30, 30, 0, 0, 0.5, 1]
+    assert [slot._backoff(worker) for worker in (*[young] * 8, old, old, young, young)] == expected
