@@ -53,8 +53,6 @@ _TIMEOUT_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class DemoExamples:
-    """The values in the printed examples."""
-
     key: str
     company: str
     last_listing: str
@@ -63,7 +61,6 @@ class DemoExamples:
 
 
 async def _prepare(connection: ConnectionSettings, listings: int) -> DemoExamples:
-    """Load the demo data unless it is fresh, and return examples for it."""
     async with connect(connection, connections=4, timeout=_TIMEOUT_SECONDS) as client:
         if not await _is_fresh(client, connection, listings):
             await _load(client, connection, listings)
@@ -123,7 +120,6 @@ async def _key(client: AsyncElasticsearch, connection: ConnectionSettings) -> st
 
 
 async def _choose_examples(client: AsyncElasticsearch, connection: ConnectionSettings, key: str) -> DemoExamples:
-    """Choose a cursor and an agent for the printed examples."""
     company, on_market = term("company", _COMPANY_SHOWN), terms("status", ON_MARKET_STATUSES)
     listings = await client.search(
         index=connection.alias(LISTING),

@@ -20,11 +20,9 @@ class LazyGroup(click.RichGroup):
         self.modules = modules
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Return the command names in the order of the help."""
         return list(self.modules)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
-        """Return the command of this name, or None."""
         if cmd_name not in self.modules:
             return None
         module, _, attribute = self.modules[cmd_name][0].partition(":")
@@ -44,10 +42,7 @@ class LazyGroup(click.RichGroup):
 
 
 class _Listing(LazyGroup):
-    """The commands with no more than their summaries."""
-
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:  # noqa: ARG002 - click's signature
-        """Return a command that can only be listed."""
         return click.RichCommand(name=cmd_name, help=self.modules[cmd_name][1])
 
     format_options = click.RichGroup.format_options

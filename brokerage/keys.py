@@ -84,8 +84,6 @@ class DurationOption(click.ParamType[dt.timedelta]):
 
 
 class CompanyOption(click.ParamType[str]):
-    """The key or the numeric id of a company."""
-
     name = "C"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -95,8 +93,6 @@ class CompanyOption(click.ParamType[str]):
 
 
 class TierOption(click.ParamType[str]):
-    """The name of a rate tier."""
-
     name = "T"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -124,8 +120,6 @@ class FieldGroupsOption(click.ParamType["tuple[str, ...] | None"]):
 
 
 class KeyIdOption(click.ParamType[str]):
-    """The public id of a key."""
-
     name = "KEY_ID"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -136,8 +130,6 @@ class KeyIdOption(click.ParamType[str]):
 
 
 class TextOption(click.ParamType[str]):
-    """A single line of text."""
-
     name = "TEXT"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:

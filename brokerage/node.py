@@ -102,8 +102,6 @@ def _watch(processes: list[NodeProcess]) -> None:
 
 
 class _ProgressReporter:
-    """Shows a bar for downloads and a line for each other step."""
-
     def __init__(self, bars: Bars) -> None:
         self._bars = bars
         self._task: TaskID | None = None
@@ -121,7 +119,6 @@ class _ProgressReporter:
 
 @contextmanager
 def show_start_progress() -> Iterator[_ProgressReporter]:
-    """Show the steps of a node's start while the context is open."""
     columns = (TextColumn("  "), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     console = SafeConsole()
     with Bars(*columns, console=console, disable=not console.is_terminal) as bars:

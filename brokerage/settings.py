@@ -47,7 +47,6 @@ def _group_name(kind: type[object]) -> str:
 
 
 def _table() -> Table:
-    """Return a table of all settings in groups, each with a description."""
     table = Table(box=None, pad_edge=False)
     table.add_column("Variable", no_wrap=True)
     for column in ("Value", "From", "Meaning"):

@@ -229,7 +229,6 @@ class Cluster(AsyncElasticsearch):
         return cluster
 
     def options(self, **options: Any) -> Self:
-        """Return a view of this client with other options."""
         view = super().options(**options)
         view.retry_seconds = self.retry_seconds
         return view

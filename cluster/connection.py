@@ -54,7 +54,6 @@ class ConnectionSettings:
 
     @property
     def is_secured(self) -> bool:
-        """Whether connections use TLS."""
         return any(url.startswith("https:") for url in self.url)
 
     def require_url(self) -> None:

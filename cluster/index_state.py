@@ -36,7 +36,6 @@ def write_block(error: object) -> str:
 
 
 def is_flood_block(reason: str) -> bool:
-    """Return whether the reason for a refused write is that disks are full."""
     return _FLOOD_BLOCK in reason
 
 
@@ -53,7 +52,6 @@ class BlockedWrites:
     """Small writes to one index that cannot wait for space: one that meets the block of full disks lifts it."""
 
     def __init__(self, client: AsyncElasticsearch, index: str) -> None:
-        """Write to `index`."""
         self.has_lifted = False
         self._client = client
         self._index = index

@@ -37,7 +37,6 @@ class Artifact(msgspec.Struct, frozen=True):
 
     @property
     def file_name(self) -> str:
-        """The jar's name in every Maven repository."""
         _group, name, version = self.coordinate.split(":")
         return f"{name}-{version}.jar"
 
@@ -49,8 +48,6 @@ class Artifact(msgspec.Struct, frozen=True):
 
 
 class ArtifactLock(msgspec.Struct, frozen=True):
-    """The version of Elasticsearch and all its jars."""
-
     version: str
     artifacts: tuple[Artifact, ...]
 
@@ -61,7 +58,6 @@ class ArtifactLock(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """A short hash of all pinned sums."""
         sums = "".join(artifact.sha256 for artifact in self.artifacts)
         return hashlib.sha256(sums.encode()).hexdigest()[:12]
 

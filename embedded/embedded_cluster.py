@@ -114,7 +114,6 @@ class EmbeddedCluster:
 
     @property
     def data(self) -> Path:
-        """The folder with the data, logs and snapshots of the running cluster."""
         return self._folder.root
 
     @property

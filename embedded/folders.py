@@ -113,7 +113,6 @@ class ClassDataArchive:
     is_recording: bool
 
     def flags(self) -> list[str]:
-        """The Java flags that use or record the archive."""
         if not self.is_recording:
             return [f"-XX:SharedArchiveFile={self.file}"]
         return [f"-XX:SharedArchiveFile={self.base}", f"-XX:ArchiveClassesAtExit={self.draft}"]
@@ -205,7 +204,6 @@ class DataFolder:
         return msgspec.json.decode(file.read_bytes(), type=ClusterRecord) if file.exists() else None
 
     def write_record(self, nodes: int) -> None:
-        """Record the cluster that has formed."""
         temporary = self.root / f".{_RECORD}"
         temporary.write_bytes(msgspec.json.encode(ClusterRecord(VERSION, nodes)))
         temporary.replace(self.root / _RECORD)

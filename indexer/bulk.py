@@ -260,7 +260,6 @@ def _never_accepted(body: object) -> str:
 
 
 def _refused_alone(error: Exception) -> str:
-    """Return the reason for a document that was rejected while others were accepted."""
     return f"was rejected while others were accepted: {str(error).rstrip('.')}. Shorten the record"
 
 
@@ -303,7 +302,6 @@ class AdaptiveLimit:
 
     @property
     def documents(self) -> int:
-        """The maximum number of documents in one request."""
         return self._part(self._settings.bulk_documents, _MIN_DOCUMENTS)
 
     @property

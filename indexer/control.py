@@ -51,7 +51,6 @@ async def read_identities(context: IndexerContext, generation: str, clock: Clock
 
 
 async def read_identity(context: IndexerContext, index: str) -> str:
-    """Return the identity of one index, empty if it does not exist."""
     return (await read_all_identities(context, [index])).get(index, "")
 
 
@@ -203,13 +202,11 @@ class RunRecord(msgspec.Struct, frozen=True):
 
 
 async def record_last_run(context: IndexerContext, alias: str, entry: RunRecord) -> None:
-    """Store the last run of a resource, replacing the one before."""
     index, document = context.connection.control_index, msgspec.to_builtins(entry)
     await context.cluster.index(index=index, id=f"last-{alias}", document=document)
 
 
 async def read_last_run(context: IndexerContext, alias: str) -> RunRecord | None:
-    """Return the last run, None if there was none."""
     try:
         response = await context.client.get(index=context.connection.control_index, id=f"last-{alias}")
     except NotFoundError:

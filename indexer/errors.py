@@ -53,8 +53,6 @@ class BlockedError(ElasticsearchError):
 
 
 class LockedError(IndexerError):
-    """Another run holds the lock."""
-
     exit_code = 4
 
 

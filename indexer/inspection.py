@@ -56,7 +56,6 @@ class ResourceCheck:
     references: list[ReferenceCheck] = field(default_factory=list)
 
     def share_filled(self, one: FieldSummary) -> str:
-        """Return the percentage of the valid records that have a value in a field."""
         return f"{one.filled / max(self.lines - self.bad - self.deleted, 1):.1%}"
 
 
@@ -70,7 +69,6 @@ class SourceCheck:
 
     @property
     def bad(self) -> int:
-        """The number of bad lines."""
         return sum(resource.bad for resource in self.resources)
 
 
@@ -101,8 +99,6 @@ def check_source(
 
 
 class _Inspection:
-    """One pass over the lines of a resource."""
-
     def __init__(self, source: Source, resource: Resource, ledger: IdentifierLedger, on_progress: OnProgress) -> None:
         self._source, self._resource, self._ledger = source, resource, ledger
         self._on_progress = on_progress
@@ -111,7 +107,6 @@ class _Inspection:
         self._deleted = 0
 
     def run(self, companies: Companies, settings: IndexerSettings) -> ResourceCheck:
-        """Read the lines and return what was found."""
         with self._source.open(self._resource) as stream:
             self._report.bytes_total = stream.total
             chunks = ChunkReader(LineParser(self._resource, companies, settings), stream, settings)
@@ -251,14 +246,11 @@ class FieldSummary:
 
 
 class FieldStatistics:
-    """The fields of one resource."""
-
     def __init__(self, resource: Resource) -> None:
         self._fields = {one.name: FieldSummary(one.name) for one in resource.stored}
         self.records = 0
 
     def add(self, record: dict[str, Any]) -> None:
-        """Count the values of a record."""
         self.records += 1
         for name, value in record.items():
             if value not in _EMPTY:
@@ -331,7 +323,6 @@ def _references_of(resource: Resource) -> list[tuple[str, Resource]]:
 
 @contextmanager
 def _open_ledger() -> Iterator[IdentifierLedger]:
-    """Open an empty ledger, which is removed on exit."""
     # A database without a name is a temporary file.
     with closing(sqlite3.connect("", check_same_thread=False)) as database:
         database.executescript(_SCHEMA)
@@ -339,13 +330,10 @@ def _open_ledger() -> Iterator[IdentifierLedger]:
 
 
 class IdentifierLedger:
-    """The identifiers and references of the lines that were added."""
-
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
 
     def add(self, resource: Resource, documents: list[tuple[PendingDocument, dict[str, Any]]]) -> None:
-        """Add the live records of some lines."""
         rows = [
             (resource.alias, one.id, one.content, one.company, one.line.file, one.line.number) for one, _ in documents
         ]
@@ -361,7 +349,6 @@ class IdentifierLedger:
         )
 
     def index(self) -> None:
-        """Prepare the look-ups, once all lines have been added."""
         self._database.execute("CREATE INDEX identifiers ON lines (resource, id)")
 
     def merged(self, resource: Resource) -> MergedIdentifiers:

@@ -240,12 +240,10 @@ class DistributedLock:
 
     @property
     def token(self) -> int:
-        """The number of this acquisition."""
         return self._state.token
 
     @property
     def opaque_id(self) -> str:
-        """The X-Opaque-Id of requests sent under this lock."""
         return self._state.holder.opaque_id if self._state.holder else ""
 
     async def verify(self) -> None:

@@ -166,7 +166,6 @@ async def _pass_together(candidates: Sequence[Candidate]) -> None:
 
 @contextmanager
 def _timed(candidates: Sequence[Candidate]) -> Iterator[None]:
-    """Add the time that is spent on all candidates to the report of each."""
     started = time.monotonic()
     yield
     for candidate in candidates:

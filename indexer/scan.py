@@ -40,7 +40,6 @@ class IndexRow(msgspec.Struct, gc=False, frozen=True):
 
     @property
     def company(self) -> str:
-        """The key of the record's company."""
         return self.feed_key.partition(":")[0]
 
 

@@ -42,12 +42,10 @@ class ValueSource(
 
     @property
     def is_copy(self) -> bool:
-        """Whether it copies the value of a field."""
         return self.field is not None and self.among is None and self.of is None
 
     @property
     def own_fields(self) -> tuple[str, ...]:
-        """The fields of the entity itself that it reads."""
         if self.join is not None:
             return self.join
         return tuple(name for name in (self.of or self.field, self.key, self.uuid) if name is not None)
@@ -251,7 +249,6 @@ def _merge_entries(path: str, base: Table, given: Table, identity: Callable[[str
 
 
 def _conversion_errors(name: str, table: Table, kind: type[msgspec.Struct]) -> Iterator[str]:
-    """Yield an error for each invalid entry in the table of an entity."""
     hints = get_type_hints(kind)
     for member, value in table.items():
         if member not in hints:
@@ -303,7 +300,6 @@ def _check_names(name: str, entity: DictionaryEntity, private: set[str]) -> None
 
 
 def _source_fields(name: str, entity: DictionaryEntity) -> Iterator[tuple[str, str]]:
-    """Yield every requested field, and the entry that requests it."""
     yield f"{name}.key", entity.key
     yield from ((f"{name}.also", field) for field in entity.also)
     yield from ((f"{name}.features.{shown}", field) for shown, field in entity.features.items())
@@ -326,7 +322,6 @@ def _declared_sources(name: str, entity: DictionaryEntity) -> Iterator[tuple[str
 
 
 def _check_fields(name: str, entity: DictionaryEntity) -> None:
-    """Check that fields exist, can be copied, and that identifiers derive from the key."""
     resources = [_BY_ALIAS[alias] for alias in entity.aliases]
     ours = {field.name: field for resource in resources for field in resource.stored}
     for field in entity.fields:

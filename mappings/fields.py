@@ -69,8 +69,6 @@ class _Form(NamedTuple):
 
 
 class TextForm(Enum):
-    """A form of texts."""
-
     UUID = _Form(UUID_RULE, rf"^{_UUID}\Z")
     REFERENCE = _Form(TEXT_RULE, rf"^{TEXT_PATTERN.pattern}\Z")
     LOCAL_TIME = _Form("must be a local time HH:MM:SS, for example 13:30:00", rf"^{MINUTE_PATTERN}:[0-5][0-9]\Z")
@@ -136,8 +134,6 @@ class IncludeFlag:
 
 @dataclass(frozen=True, kw_only=True)
 class Field:
-    """One member of a public record."""
-
     name: str
     kind: FieldKind
     members: tuple[Field, ...] = ()
@@ -152,7 +148,6 @@ class Field:
 
     @property
     def underscored(self) -> str:
-        """The key under `underscore_response`."""
         return underscore(self.name)
 
     def is_absent(self, view: View, sent: Collection[str] = ()) -> bool:
@@ -161,11 +156,9 @@ class Field:
 
     @property
     def empty_value(self) -> list[object] | None:
-        """The JSON value of an absent value."""
         return [] if self.kind.is_list else None
 
     def only(self, views: frozenset[View]) -> Field:
-        """Return the field restricted to `views`."""
         return replace(self, views=views)
 
     def on_request(self, parameter: str, views: frozenset[View] = ALL_VIEWS) -> Field:

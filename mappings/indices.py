@@ -48,7 +48,6 @@ def served_pattern(alias: str) -> str:
 
 
 def parse_generation(index: str) -> Generation | None:
-    """Return the generation with an index name, None for any other name."""
     match = _GENERATION.fullmatch(index)
     if match is None:
         return None
@@ -77,7 +76,6 @@ def index_mapping(resource: Resource, ranges: ShardRanges = ONE_SHARD) -> dict[s
 
 
 def _unparsed_objects(resource: Resource) -> tuple[str, ...]:
-    """Return the objects of a document: the record, and the exact values of numbers that were rounded in it."""
     return (EXACT, "record") if resource.exact_names else ("record",)
 
 

@@ -76,7 +76,6 @@ PROPERTY_TYPES = {
 
 
 def _load_property_features() -> dict[str, str]:
-    """Return the field of each feature, by the feature's name in records."""
     declared = tomllib.loads(files("mappings").joinpath("reso.toml").read_text(encoding="utf-8"))
     return dict(declared["Property"]["features"])
 

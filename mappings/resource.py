@@ -39,7 +39,6 @@ class Resource:
 
     @cached_property
     def identifier_form(self) -> TextForm | None:
-        """The form of the identifier, None for any (`mappings.fields`)."""
         return next(field.form for field in self.fields if field.name == self.identifier)
 
     @property
@@ -84,7 +83,6 @@ class Resource:
 
     @cached_property
     def guarded(self) -> tuple[Field, ...]:
-        """The members that belong to a field group and to the content."""
         return guarded_members(self.stored, self.volatile)
 
     @cached_property

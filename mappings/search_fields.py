@@ -13,16 +13,12 @@ FieldMapping = dict[str, object]
 
 
 class FieldOrigin(Enum):
-    """Where the indexer reads a search field's value."""
-
     RECORD = "record"  # a member of the public record
     ENVELOPE = "envelope"  # a member of the envelope around it
     INDEXER = "indexer"  # assigned by the indexer itself
 
 
 class Conversion(Enum):
-    """How the indexed value derives from its source member."""
-
     VERBATIM = "verbatim"
     PRESENCE = "presence"  # true if the member is not empty
     REFUSAL = "refusal"  # true if the member is false, else no value

@@ -63,7 +63,6 @@ class ShardRanges:
         return range(self.shard(feed_key(company, after)), bisect_left(self.cuts, f"{company};") + 1)
 
     def companies_shards(self, companies: Collection[str]) -> list[int]:
-        """Return the shards of some companies, in order."""
         return sorted({shard for company in companies for shard in self.company_shards(company)})
 
 
@@ -151,13 +150,11 @@ class Interval(NamedTuple):
 
     @property
     def bounds(self) -> str:
-        """The interval as a value of the field."""
         bounds = {"gte": self.start, "lt": self.end}
         return "{" + ",".join(f'"{name}":{bound}' for name, bound in bounds.items() if bound is not None) + "}"
 
 
 def read_intervals(values: Iterable[Mapping[str, int]]) -> tuple[Interval, ...]:
-    """Return the intervals in a document's field."""
     return tuple(Interval(value.get("gte"), value.get("lt")) for value in values)
 
 

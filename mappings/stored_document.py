@@ -206,7 +206,6 @@ class Digest:
     total: int = 0
 
     def add(self, identifier: str, *values: int) -> None:
-        """Add a record; see `record_hash`."""
         self.count += 1
         self.total = (self.total + record_hash(identifier, *values)) % _MODULUS
 

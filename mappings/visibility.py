@@ -41,11 +41,9 @@ class ShownContent:
 
     @property
     def without_address(self) -> ShownContent:
-        """The content of records whose address is hidden."""
         return ShownContent(self.hidden | self.address)
 
     def with_optional(self, address: frozenset[str]) -> ShownContent:
-        """Return the content whose address some records hide."""
         return replace(self, address=address)
 
     @property
@@ -54,17 +52,14 @@ class ShownContent:
 
     @property
     def content(self) -> str:
-        """The name of the content hash."""
         return f"content{self._suffix}"
 
     @property
     def proof_high(self) -> str:
-        """The name of the upper half of the record hash."""
         return f"proof_high{self._suffix}"
 
     @property
     def proof_low(self) -> str:
-        """The name of the lower half of the record hash."""
         return f"proof_low{self._suffix}"
 
     @property
@@ -82,7 +77,6 @@ WHOLE_CONTENT = ShownContent()
 
 
 def guarded_members(fields: tuple[Field, ...], volatile: Collection[str]) -> tuple[Field, ...]:
-    """Return the members that belong to a field group and to the content."""
     return tuple(field for field in fields if field.group and field.name not in volatile)
 
 

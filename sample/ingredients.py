@@ -81,7 +81,6 @@ class SampleClock:
 
     @property
     def year(self) -> int:
-        """The calendar year of now."""
         return int(format_date(self.now)[:4])
 
     def recent(self, chance: Random) -> int:
@@ -103,7 +102,6 @@ def format_timestamp(moment: int) -> str:
 
 
 def format_date(moment: int) -> str:
-    """Spell the day of a moment as YYYY-MM-DD."""
     return _day(moment // DAY)
 
 
@@ -136,8 +134,6 @@ def _blank_records() -> dict[str, dict[str, Any]]:
 
 
 class NameVocabulary(msgspec.Struct, frozen=True):
-    """Words that invented names are made of."""
-
     first: tuple[str, ...]
     last: tuple[str, ...]
     streets: tuple[str, ...]
@@ -160,13 +156,11 @@ class Location(msgspec.Struct, frozen=True):
 
 @cache
 def load_names() -> NameVocabulary:
-    """Return the words for invented names."""
     return load_table("names", NameVocabulary)
 
 
 @cache
 def load_locations() -> dict[str, Location]:
-    """Return the place of each zip code."""
     return load_table("places", dict[str, Location])
 
 

@@ -39,8 +39,6 @@ _COMMISSIONS = (("percent", "2.5"), ("percent", "3.0"), ("percent", "2.25"), ("f
 
 
 class ListingGenerator:
-    """Makes listings one by one; the state is the dice."""
-
     def __init__(self, staff: SampleStaff, homes: PropertyFields, seed: int, clock: SampleClock) -> None:
         self._staff, self._homes, self._clock = staff, homes, clock
         self._dice = seeded_random(seed, "listings")
@@ -48,7 +46,6 @@ class ListingGenerator:
         self._kinds = [kinds[number] for number in weighted_list({kind.id: kind.share for kind in kinds.values()})]
 
     def lines(self, sales: Iterable[HouseSale], count: int) -> Iterator[bytes]:
-        """Yield the lines of `count` listings."""
         for position, sale in zip(range(count), sales, strict=False):
             yield self._line(position, sale)
 
@@ -123,8 +120,6 @@ _TOWNHOUSE_LOT = 2_000  # square feet; smaller lots of the county are townhouses
 
 
 class SoldListingGenerator:
-    """Makes sold listings one by one; the state is the dice."""
-
     def __init__(self, staff: SampleStaff, homes: PropertyFields, seed: int, clock: SampleClock) -> None:
         self._staff, self._homes, self._clock = staff, homes, clock
         self._dice = seeded_random(seed, "sold listings")
@@ -132,7 +127,6 @@ class SoldListingGenerator:
         self._yesterday = clock.now // DAY * DAY - DAY
 
     def lines(self, sales: Iterable[HouseSale], count: int) -> Iterator[bytes]:
-        """Yield the lines of `count` sold listings."""
         for position, sale in zip(range(count), sales, strict=False):
             yield self._line(position, sale)
 

@@ -98,8 +98,6 @@ _FEATURE_SETS = 256
 
 
 class MediaVocabulary(msgspec.Struct, frozen=True):
-    """What images, features and open houses are described with."""
-
     shots: tuple[tuple[str, str], ...]
     sizes: tuple[tuple[int, int], ...]
     features: dict[str, tuple[str, ...]]
@@ -109,8 +107,6 @@ class MediaVocabulary(msgspec.Struct, frozen=True):
 
 
 class MediaGenerator:
-    """The sets of one source."""
-
     def __init__(self, seed: int) -> None:
         chance = seeded_random(seed, "media")
         self.photo_sets = [_encoded(_photos(chance)) for _ in range(_PHOTO_SETS)]
@@ -220,8 +216,6 @@ class RemarkPhrases(msgspec.Struct, frozen=True):
 
 
 class PropertyFields:
-    """Makes the shared members of a record."""
-
     def __init__(self, seed: int, tax_year: int) -> None:
         self._areas = area_fields(seeded_random(seed, "areas"))
         self._remarks = load_table("remarks", RemarkPhrases)
@@ -247,7 +241,6 @@ class PropertyFields:
 
 
 def load_property_types() -> tuple[PropertyType, ...]:
-    """Return the legend's entries that occur."""
     return load_table("property_types", tuple[PropertyType, ...])
 
 

@@ -50,7 +50,6 @@ class SourceSummary:
 
     @property
     def total(self) -> int:
-        """All records of all resources."""
         return sum(self.counts.values())
 
 
@@ -87,7 +86,6 @@ def write_source(
 
 
 def sold_count(listings: int) -> int:
-    """Return how many sold listings go with this number of listings."""
     return max(1, listings // 2)
 
 

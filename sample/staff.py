@@ -91,12 +91,10 @@ class SampleOffice:
 
     @property
     def city(self) -> str:
-        """The city of the office's zip code."""
         return load_locations()[self.zip_code].city
 
     @property
     def name(self) -> str:
-        """The company's name and the city."""
         return f"{self.company.name} - {self.city}"
 
 
@@ -348,17 +346,14 @@ class SampleStaff:
 
     @property
     def offices(self) -> list[SampleOffice]:
-        """All offices, company after company."""
         return [office for house in self.companies for office in house.offices]
 
     @property
     def teams(self) -> list[SampleTeam]:
-        """All teams, company after company."""
         return [team for house in self.companies for team in house.teams]
 
     @property
     def agents(self) -> list[SampleAgent]:
-        """All agents, company after company."""
         return [agent for house in self.companies for agent in house.agents]
 
     def company_for(self, position: int, chance: Random) -> CompanyStaff:
@@ -370,7 +365,6 @@ class SampleStaff:
         return pick(chance, self._weighted)
 
     def is_first_of_company(self, position: int) -> bool:
-        """Whether the record at `position` is the first of its house, which always lies in the default window."""
         return position < len(self.companies)
 
 

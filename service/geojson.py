@@ -91,7 +91,6 @@ class GeoJson:
     media_type = GEOJSON
 
     def applies_to(self, resource: Resource) -> bool:
-        """Return whether the records of a resource have coordinates."""
         return has_coordinates(resource)
 
     def require(self, parameters: Mapping[str, Any]) -> None:

@@ -252,7 +252,6 @@ _STYLES = {
 
 
 def _show_findings(findings: Iterable[Finding]) -> None:
-    """Print all findings and a summary, in colors on a terminal."""
     findings = list(findings)
     table = Table(box=None, pad_edge=False, show_header=False)
     for column in ("state", "subject"):

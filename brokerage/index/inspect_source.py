@@ -100,7 +100,6 @@ def check_report(check: SourceCheck) -> Iterator[Table | str]:
 
 
 def headline(resource: ResourceCheck) -> str:
-    """Return the counts of a resource in one sentence."""
     counts = {
         "bad": resource.bad,
         "skipped": resource.skipped,

@@ -153,7 +153,6 @@ def update(*, source: str, resource: str | None, companies: tuple[str, ...], dry
 def _dry_run(
     source: indexer.Source, resources: Collection[Resource], covered: CoverageRequest, *, as_json: bool
 ) -> NoReturn:
-    """Check a source without writing, and exit."""
     faults, settings = FaultTally(), load_settings(indexer.IndexerSettings, os.environ)
     live = None if source.has(COMPANY) else run_on_cluster(_live_companies)
     known = companies_from_source(source, settings, live, covered)

@@ -155,7 +155,6 @@ _REPLICATION_COLUMNS = ("Company", "Followed by", "At, UTC", "Behind", "Keys che
 
 
 def _replication_table(replications: Collection[ReplicationStatus]) -> Iterator[Table]:
-    """Yield a table with a row for each replicated source, or nothing if there is none."""
     if not replications:
         return
     table = Table(box=None, pad_edge=False)
@@ -244,7 +243,6 @@ class _CompactionDisplay:
             echo(f"{progress.resource}: merging {progress.index} for {progress.seconds:,.0f} s, {counts}.")
 
     def finish(self, done: Sequence[indexer.Compaction]) -> None:
-        """Write what became of each resource."""
         if self._as_json:
             resources = {each.resource: asdict(each) for each in done}
             echo(orjson.dumps({"event": "summary", "exit_code": 0, "resources": resources}))

@@ -57,11 +57,9 @@ class _Display:
             echo(f"{progress.company}: {progress.resource}, {progress.records:,} of {_records(progress.total)}.")
 
     def note(self, sentence: str) -> None:
-        """Write what the operator should know."""
         print_note(sentence, as_json=self._as_json)
 
     def finish(self, published: Sequence[Manifest]) -> None:
-        """Write the totals."""
         files = [file for manifest in published for file in manifest.files]
         records, size = sum(manifest.records for manifest in published), sum(file.bytes for file in files)
         totals = {"publications": len(published), "files": len(files), "records": records, "bytes": size}

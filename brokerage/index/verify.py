@@ -34,7 +34,6 @@ _MAX_RECORDS_SHOWN = 20
 
 
 def _complete_names(context: click.Context, argument: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Complete a resource, or the path of a source."""
     return RESOURCE_CHOICE.shell_complete(context, argument, incomplete) or files(context, argument, incomplete)
 
 
@@ -109,7 +108,6 @@ def _compare(
 
 
 def _lines(result: VerificationResult) -> Iterator[str]:
-    """Yield one line for the resource, and one for each record that is listed."""
     if result.index is None:
         yield f"{result.resource}: {result.reference} has records, but no generation is live."
         return
@@ -163,5 +161,4 @@ def _timed(record: RecordDifference) -> dict[str, str | None]:
 
 
 def _time(version: int | None) -> str | None:
-    """Return the time of a version; None for no version."""
     return None if version is None else version_time(version)

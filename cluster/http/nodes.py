@@ -100,7 +100,6 @@ class NodeHealth:
                 self._schedule_tick()
 
     async def close(self) -> None:
-        """Stop monitoring."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -247,7 +246,6 @@ class NodeConnection(asyncio.BufferedProtocol):
         """Close on this side too."""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail or complete the current request."""
         self._transport = None
         if self._response_done is None or self._parser is None:
             return

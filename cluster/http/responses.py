@@ -232,7 +232,6 @@ class ResponseParser:
         self._read, self._filled = self._end, self._end + count
 
     def _consume_line(self) -> bool:
-        """Parse a line of the framing between chunks."""
         end = self._buffer.find(b"\r\n", self._read, self._filled)
         if end < 0:
             self._require_line_end()
@@ -307,7 +306,6 @@ class RawSerializer(JsonSerializer):
         return data
 
     def dumps(self, data: Any) -> bytes:
-        """Encode a request body."""
         return data if isinstance(data, bytes) else orjson.dumps(data)
 
 

@@ -133,8 +133,6 @@ def move_document(
 
 
 class DocumentBuilder:
-    """Builds the documents of one resource."""
-
     def __init__(self, resource: Resource) -> None:
         self._identifier = resource.identifier
         self._search_values = SearchValues(resource, resource.search_fields)
@@ -216,8 +214,6 @@ _ADDED = frozenset({Conversion.EXACT, Conversion.FEATURE, Conversion.COUNT})
 
 
 class SearchValues:
-    """Reads the search fields of one resource."""
-
     def __init__(self, resource: Resource, fields: Iterable[SearchField]) -> None:
         declared = [field for field in fields if field.conversion is not Conversion.FEATURE]
         numbers = {member.name for member in resource.stored if member.kind in _NUMBERS}
@@ -269,7 +265,6 @@ class MissingValues:
         return add_search_fields(source, b"".join(self._encoded(head, record)))
 
     def _encoded(self, head: bytes, record: bytes) -> Iterator[bytes]:
-        """Yield the search fields that a document lacks, each after a comma."""
         exact = msgspec.json.decode(exact_values(head) or b"{}")
         values = self._values(SimpleNamespace(record=self._decode(record)), exact)
         for name, value in zip(self._values.names, values, strict=True):
@@ -402,7 +397,6 @@ class RestrictedHashes:
         return add_search_fields(source, missing) if missing else source
 
     def _missing(self, head: bytes, record: bytes) -> Iterator[bytes]:
-        """Yield the search fields that a document lacks, each after a comma."""
         if self.field_names and not _has(head, self.field_names[0]):
             opened = _opened(msgspec.json.decode(record), self.open_members)
             yield from _encoded(self.field_names, self.values(*_owner(head), opened))
@@ -434,7 +428,6 @@ def _encoded(names: Iterable[str], values: Iterable[int]) -> Iterator[bytes]:
 
 
 def _owner(head: bytes) -> tuple[str, str]:
-    """Return the identifier and the company of a stored document."""
     stored = msgspec.json.decode(head + b"}", type=_DocumentOwner)
     return stored.id, stored.company
 

@@ -26,8 +26,6 @@ _MAX_NAMED = 10
 
 
 class _Owned(msgspec.Struct, gc=False):
-    """The part of an envelope that names its company."""
-
     platform_company_id: str | None = None
 
 
@@ -52,7 +50,6 @@ class Coverage:
     companies: frozenset[str] | None = None
 
     def includes(self, company: str) -> bool:
-        """Whether the records of a company are replaced."""
         return self.companies is None or company in self.companies
 
     @property
@@ -136,7 +133,6 @@ class Companies:
             self.keys_by_numeric_id.setdefault(numeric_id, key)
 
     def adopt_unreadable(self, live: Companies) -> None:
-        """Add the live companies whose lines in the source are invalid."""
         numeric_ids = {key: numeric_id for numeric_id, key in live.keys_by_numeric_id.items()}
         for key in self.unreadable & live.keys:
             self.add(key, numeric_ids.get(key))

@@ -43,8 +43,6 @@ class ParsedChunk:
 
 
 class LineParser:
-    """Checks and normalizes the envelopes of one resource."""
-
     def __init__(self, resource: Resource, companies: Companies, settings: IndexerSettings = _DEFAULTS) -> None:
         self.resource = resource
         self._times = CredibleTimes(resource, settings.future_seconds)
@@ -85,7 +83,6 @@ class LineParser:
         return self._build(line, envelope, company, exact)
 
     def parse_into(self, item: SourceLine | RejectedLine, chunk: ParsedChunk) -> None:
-        """Add the document of a line to a chunk, or the reason why it is rejected."""
         if isinstance(item, RejectedLine):
             chunk.rejected.append(self._identified(item))
             return
@@ -154,7 +151,6 @@ class ChunkReader:
     """Splits a stream into chunks within the limits of one bulk request."""
 
     def __init__(self, parser: LineParser, stream: LineStream, settings: IndexerSettings) -> None:
-        """Read lazily."""
         self._parser = parser
         self._stream = stream
         self._settings = settings

@@ -47,7 +47,6 @@ class NormalizedShape:
 
 
 def _normalized_shape(fields: tuple[Field, ...]) -> NormalizedShape:
-    """Return the shape of an object with these members."""
     inner = [(field, _normalized_shape(field.members)) for field in fields if field.members]
     return NormalizedShape(
         integers=tuple(field.name for field in fields if field.kind is FieldKind.INTEGER),
@@ -64,8 +63,6 @@ def _normalized_shape(fields: tuple[Field, ...]) -> NormalizedShape:
 
 
 class RecordNormalizer:
-    """Normalizes the records of one resource."""
-
     def __init__(self, fields: tuple[Field, ...]) -> None:
         self._shape = _normalized_shape(fields)
         # The strict record type leaves only these to normalize.
@@ -311,7 +308,6 @@ def _containers(value: Any) -> Iterator[Any]:
 
 
 def update_time_filler(resource: Resource) -> Callable[[Any], None]:
-    """Return the function that completes the record of an envelope."""
     kinds = {field.name: field.kind for field in resource.stored if field.is_update_time}
 
     def fill(envelope: Any) -> None:

@@ -66,7 +66,6 @@ class BuildJob:
         return BuildBasis(self.source.identity(self.resource), live, epoch_id, fingerprint, companies, keys)
 
     def resume(self, progress: BuildProgress) -> None:
-        """Continue the report and the dead letters of an interrupted or refused build."""
         report, letters, saved = self.report, self.dead_letters, progress.letters
         report.resumed_at = progress.line
         report.resume(progress.reported.counts)
@@ -80,12 +79,10 @@ class BuildJob:
         progress.refusal = None
 
     def enter_stage(self, stage: RunStage) -> None:
-        """Report that the next stage begins."""
         self.report.stage = stage
         self.report_progress()
 
     def report_progress(self) -> None:
-        """Report the current counts."""
         self.on_progress(self.report)
 
     def report_wait(self, note: str) -> None:
@@ -151,7 +148,6 @@ class Candidate:
 
     @property
     def index(self) -> str:
-        """The name of the generation."""
         return self.progress.candidate
 
     def sender(self, *, replaces_equal: bool = True) -> BulkSender:
@@ -226,7 +222,6 @@ class BuildStart:
 
     @property
     def basis(self) -> BuildBasis:
-        """What a build is made of now."""
         return self.job.basis(self.present.live, self.mark.epoch_id if self.mark else "", self.lifecycle.fingerprint)
 
     async def can_resume(self, earlier: BuildProgress) -> bool:
@@ -354,7 +349,6 @@ class CandidateSwap:
         _, (report.documents, report.tombstones) = await asyncio.gather(noting, lifecycle.count_live(index))
 
     async def publish(self) -> None:
-        """Publish the mark after the swap."""
         with suppress(LockedError):  # another run has published a later mark since the swap
             await self._publish()
 

@@ -83,7 +83,6 @@ class BuildProgress(msgspec.Struct):
 
     @property
     def live(self) -> str | None:
-        """The generation that the candidate is to replace."""
         return self.basis.live
 
     @property
@@ -109,7 +108,6 @@ class BuildCheckpoint:
         self._index, self._id = self.context.connection.control_index, f"build-{self.alias}"
 
     async def read(self) -> BuildProgress | None:
-        """Return the progress of an earlier run, None if there is none."""
         try:
             response = await self.context.cluster.get(index=self._index, id=self._id)
         except NotFoundError:

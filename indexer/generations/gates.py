@@ -116,7 +116,6 @@ class CompanyRemovals:
     examples: list[str] = field(default_factory=list)
 
     def add(self, row: IndexRow) -> None:
-        """Count a tombstone of the candidate."""
         self.count += 1
         self.moved += is_move(row.id)
         self.vanished += row.reason == TombstoneReason.VANISHED
@@ -168,7 +167,6 @@ def _is_removal(row: IndexRow, live: IndexRow | None) -> bool:
 
 
 async def _count_live(context: IndexerContext, live: str, removals: list[CompanyRemovals]) -> None:
-    """Set how many live records some companies have."""
     for start in range(0, len(removals), _COMPANIES_PER_SEARCH):
         batch = removals[start : start + _COMPANIES_PER_SEARCH]
         filters = {each.company: {"term": {"company": each.company}} for each in batch}

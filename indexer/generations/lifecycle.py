@@ -41,7 +41,6 @@ _NO_FENCES: Mapping[str, str] = {}
 
 
 def future_query(future_seconds: float) -> dict[str, Any]:
-    """Return the query for live records that are dated later than a source can mean."""
     is_future = {"range": {"version": {"gte": first_future_version(future_seconds)}}}
     return {"bool": {"filter": [is_future, LIVE_QUERY]}}
 
@@ -102,8 +101,6 @@ class AliasMove:
 
 
 class GenerationLifecycle:
-    """Manages the alias and the generations of one resource."""
-
     def __init__(self, context: IndexerContext, resource: Resource) -> None:
         self._client = context.client
         self._cluster = context.cluster
@@ -158,7 +155,6 @@ class GenerationLifecycle:
         return str(Generation(self.alias, max(numbers, default=0) + 1))
 
     async def refresh(self, index: str) -> None:
-        """Make all writes visible."""
         await refresh_completely(self._cluster, index)
 
     async def finish(self, index: str, *, merges: bool = True) -> None:
@@ -182,12 +178,10 @@ class GenerationLifecycle:
             raise ElasticsearchError(f"{index} is red: its shard is on none of the nodes, so it was not swapped in.")
 
     async def count(self, index: str, query: dict[str, Any] | None = None) -> int:
-        """Return the number of documents, optionally of those that match a query."""
         current = {"bool": {"filter": [] if query is None else query, "must_not": LEFT_QUERY}}
         return await self._cluster.count_completely(index, current)
 
     async def count_live(self, index: str) -> tuple[int, int]:
-        """Return the numbers of live records and of tombstones."""
         current = {"bool": {"must_not": LEFT_QUERY}}
         exact = {"size": 0, "track_total_hits": True, "aggs": {"deleted": {"filter": DELETED_QUERY}}}
         found = await self._cluster.search_completely(index, query=current, **exact)

@@ -142,7 +142,6 @@ class Load:
 
     @contextmanager
     def remaining_lines(self) -> Iterator[LineStream]:
-        """Open the lines of the source after the last acknowledged one."""
         job, line = self.candidate.job, self.candidate.progress.line
         with job.source.open(job.resource) as reading:
             job.report.bytes_total, job.dead_letters.stray = reading.total, reading.stray
@@ -236,7 +235,6 @@ class OwnProcess:
 
     @contextmanager
     def pieces(self, load: Load) -> Iterator[Chunks]:
-        """Open what remains of the source of a load."""
         job, settings = load.candidate.job, load.candidate.context.settings
         with load.remaining_lines() as remaining:
             parser = LineParser(job.resource, job.companies, settings)
@@ -248,23 +246,18 @@ class OwnProcess:
 
 @dataclass
 class Chunks:
-    """The lines of a source as chunks that this process writes."""
-
     reader: ChunkReader
     writer: ChunkWriter
     ahead: int
 
     def read(self) -> ParsedChunk | None:
-        """Return the next chunk, None at the end. Runs in a thread."""
         return self.reader.read()
 
     async def load(self, piece: ParsedChunk) -> LoadedLines:
-        """Write the documents of a chunk."""
         return await self.writer.write(piece)
 
 
 def chunks_ahead(settings: IndexerSettings) -> int:
-    """Return how many chunks a process may have in memory."""
     return settings.bulks_in_flight + _CHUNKS_AHEAD
 
 
@@ -289,7 +282,6 @@ class LoadedLines:
 
     @classmethod
     def of(cls, chunk: ParsedChunk) -> LoadedLines:
-        """Return what is known of a chunk before it is written."""
         newest = max((document.updated_milliseconds for document in chunk.drafts), default=0)
         rounded, rejected = [*chunk.roundings.values()], [*chunk.rejected]
         return cls(chunk.read, chunk.last_line, chunk.position, newest, chunk.corrected, rounded, rejected)
@@ -341,7 +333,6 @@ class ChunkWriter:
         return loaded
 
     def _offer_sample(self, writes: list[BulkWrite], result: BulkResult) -> None:
-        """Offer the documents that Elasticsearch accepted to the sample."""
         refused = {write.id for write, _ in result.rejected}
         for write in writes:
             if write.document is not None and write.id not in refused:
@@ -375,7 +366,6 @@ class DocumentSample:
     _known: set[SampledDocument] = field(default_factory=set)
 
     def offer(self, document: PendingDocument) -> None:
-        """Keep a document if it is among the chosen."""
         if document.record is None:
             return
         rank = -((document.content * _RANK_MULTIPLIER) % 2**64)
@@ -383,7 +373,6 @@ class DocumentSample:
             self.merge([SampledDocument(rank, document.id, document.version, document.record)])
 
     def merge(self, documents: Iterable[SampledDocument]) -> None:
-        """Keep those of the documents that are among the chosen."""
         for document in documents:
             heapq.heappush(self._chosen, document)
             if len(self._chosen) > _SAMPLE_SIZE:

@@ -68,7 +68,6 @@ class RangeLoader:
     async def _finish(
         self, order: RangeOrder, reading: asyncio.Task[None], written: list[asyncio.Task[LoadedLines]]
     ) -> None:
-        """Wait until the chunks of a range are acknowledged, and answer."""
         loaded = LoadedLines(0, order.lines.last_line, order.lines.position, 0, 0, [], [])
         try:
             for chunk in await asyncio.gather(*written):
@@ -95,7 +94,6 @@ _EXTRA_CONNECTIONS = 4
 
 
 async def serve(output: BinaryIO) -> None:
-    """Load what arrives on standard input."""
     stream = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), sys.stdin.buffer)
     orders: asyncio.Queue[LoadOrder | RangeOrder] = asyncio.Queue()
@@ -131,7 +129,6 @@ async def _load(settings: LoaderSettings, orders: asyncio.Queue[LoadOrder | Rang
 
 
 def main() -> None:
-    """Keep standard output for the answers, and serve."""
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as output:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         asyncio.run(serve(output))

@@ -72,8 +72,6 @@ class RangeOutcome(NamedTuple):
 
 
 class RangeFailure(NamedTuple):
-    """The error that ended the load of a range."""
-
     number: int
     error: Exception
 
@@ -139,7 +137,6 @@ class LoaderProcess:
         return not self._receiving.done()
 
     async def begin(self, order: LoadOrder) -> None:
-        """Load the ranges that follow as ordered."""
         self.order = order
         await self._send(order)
 
@@ -154,7 +151,6 @@ class LoaderProcess:
         return await answer
 
     async def kill(self) -> None:
-        """End the process at once."""
         with suppress(ProcessLookupError):
             self._process.kill()
         await self._receiving
@@ -217,7 +213,6 @@ class LoaderPool:
 
     @contextmanager
     def pieces(self, load: Load) -> Iterator[Ranges]:
-        """Open what remains of the source of a load."""
         self.exits.clear()
         job, live, sender = load.candidate.job, load.candidate.progress.live, load.sender
         order = LoadOrder(job.resource, job.companies, live, sender.index, sender.opaque_id, sender.ranges)
@@ -274,7 +269,6 @@ class Ranges:
     ahead: int
 
     def read(self) -> LineRange | None:
-        """Return the next range, None at the end. Runs in a thread."""
         return self.lines.read()
 
     async def load(self, piece: LineRange) -> LoadedLines:

@@ -111,8 +111,6 @@ _ELECTION_SECONDS = 2.0
 
 
 class CompactionOutcome(StrEnum):
-    """What became of the index of a resource."""
-
     ABSENT = "absent"  # nothing is loaded
     SOUND = "sound"  # within the bounds
     COMPACTED = "compacted"
@@ -281,7 +279,6 @@ async def _history(context: IndexerContext, index: str) -> dict[str, list[dict[s
 
 
 def _written(copies: list[dict[str, Any]]) -> int:
-    """Return the number of the last operation in a shard."""
     return max((copy.get("seq_no", {}).get("max_seq_no", -1) for copy in copies), default=-1)
 
 

@@ -67,7 +67,6 @@ async def _copies(context: IndexerContext, alias: str, live: str, ranges: ShardR
 
 
 async def _purgeable(context: IndexerContext, lifecycle: GenerationLifecycle) -> Pruned:
-    """Return what would be deleted of the live generation."""
     if (live := await lifecycle.live()) is None:
         return Pruned([], 0, 0)
     pages = _copies(context, lifecycle.alias, live, await lifecycle.ranges(live))

@@ -68,7 +68,6 @@ class TerminalProgress:
         self._progress.stop()
 
     def show(self, report: ResourceReport) -> None:
-        """Update the bar of a resource."""
         name, is_final = report.resource, report.stage in _FINAL_STAGES
         if name not in self._tasks:
             self._started[name] = time.monotonic()
@@ -78,7 +77,6 @@ class TerminalProgress:
         self._progress.update(self._tasks[name], total=total, completed=done, counts=self._counts(report))
 
     def note(self, sentence: str) -> None:
-        """Print a sentence above the bars."""
         self._console.print(sentence, highlight=False, soft_wrap=True, markup=False)
 
     def _counts(self, report: ResourceReport) -> str:

@@ -70,8 +70,6 @@ class FaultKind:
 
 
 class FaultTally:
-    """Counts faults by kind."""
-
     def __init__(self) -> None:
         self._kinds: dict[tuple[str, str], FaultKind] = {}
 
@@ -114,8 +112,6 @@ def fault_lines(kinds: Iterable[FaultKind]) -> Iterator[str]:
 
 
 class RunStage(StrEnum):
-    """The stage of the work on a resource."""
-
     WAITING = "waiting"
     ABSENT = "absent"  # the source does not have the resource
     READING = "reading"
@@ -169,7 +165,6 @@ class Counts:
         return Counts(**{each.name: getattr(self, each.name) for each in fields(Counts)})
 
     def resume(self, counts: "Counts") -> None:
-        """Continue from the counts of an earlier run."""
         for name, count in vars(counts).items():
             setattr(self, name, count)
 
@@ -235,8 +230,6 @@ def ignore_progress(_report: ResourceReport) -> None:
 
 @dataclass
 class RunSummary:
-    """The outcome of a run."""
-
     resources: list[ResourceReport] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)  # other than rejected records
     missing: list[str] = field(default_factory=list)  # what a replicated source is expected to give and does not
@@ -246,12 +239,10 @@ class RunSummary:
         return next(report for report in self.resources if report.resource == alias)
 
     def set_skipped(self, rows: Mapping[str, int]) -> None:
-        """Set the numbers of rows that the source left out, by resource."""
         for report in self.resources:
             report.skipped = rows.get(report.resource, 0)
 
     def resources_at(self, *stages: RunStage) -> list[str]:
-        """Return the resources whose work ended at one of some stages."""
         return [report.resource for report in self.resources if report.stage in stages]
 
     @property
@@ -316,8 +307,6 @@ class Fault(NamedTuple):
 
 
 class SavedLetters(msgspec.Struct):
-    """What a checkpoint stores of the rejected lines."""
-
     path: str  # of their file, which may not exist yet
     lines: list[int] = []  # the numbers of the lines in the file
     records: list[str] = []  # identifiers of the records in those lines
@@ -344,7 +333,6 @@ class DeadLetters:
 
     @property
     def existing_path(self) -> str | None:
-        """The path of the file, None if no line was rejected."""
         return str(self._path) if self.line_numbers else None
 
     def update_report(self, report: ResourceReport) -> None:
@@ -409,13 +397,11 @@ class DeadLetters:
         return self._file
 
     def flush(self) -> None:
-        """Flush the entries to the operating system."""
         if self._file is not None:
             with report_folder_errors(self._path.parent, _ADVICE):
                 self._file.flush()
 
     def close(self) -> None:
-        """Close the file if it is open."""
         if self._file is not None:
             with report_folder_errors(self._path.parent, _ADVICE):
                 self._file.close()

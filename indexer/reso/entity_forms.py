@@ -33,8 +33,6 @@ _WATCHED = ("PhotosChangeTimestamp", "PhotosCount")
 
 @dataclass(frozen=True)
 class ChildForm:
-    """Records that a source sends as a member of their parent."""
-
     name: str
     entity: DictionaryEntity
     select: tuple[str, ...]
@@ -67,7 +65,6 @@ class EntityForm:
     page_size: int = 0  # the most records of a page; 0: as many as the settings ask for
 
     def key_literal(self, key: str) -> str:
-        """Return a key as a filter or an address has it."""
         if self.has_number_key and key.removeprefix("-").isdecimal():
             return key
         return string_literal(key)
@@ -86,7 +83,6 @@ class EntityForm:
         return self.finds_keys and not self.has_number_key
 
     def is_gone(self, row: Mapping[str, Any]) -> bool:
-        """Whether a record is marked as deleted."""
         if not self.gone_field or (value := row.get(self.gone_field)) is None:
             return False
         return normalize_lookup(str(value)) in self.gone_values
@@ -280,7 +276,6 @@ def _field_gaps(dialect: Dialect, forms: SourceForms, offered: Mapping[str, Enti
 
 
 def unread_gap(name: str, reason: str) -> Gap:
-    """Return the gap of an entity that the source refuses."""
     kind = WITHOUT.get(name, "")
     return Gap(kind, f"{reason} {name} is not read.{_accept(kind)}")
 

@@ -91,7 +91,6 @@ class Mirror:
         self.connection.execute("INSERT OR REPLACE INTO note VALUES (?, ?)", (name, _encode(value)))
 
     def delete_note(self, name: str) -> None:
-        """Delete the value stored under a name."""
         self.connection.execute("DELETE FROM note WHERE name = ?", (name,))
 
     def put(self, entity: str, key: str, modified: str, record: Mapping[str, Any]) -> bool:
@@ -295,7 +294,6 @@ class CheckedRanges:
     """The ranges of the keys of one entity. Keys compare as texts; times are seconds since 1970."""
 
     def __init__(self, mirror: Mirror, entity: str) -> None:
-        """Create the table if it is missing."""
         self._connection, self._entity = mirror.connection, entity
         self._connection.execute(_CHECKED_TABLE)
 
@@ -337,12 +335,10 @@ class RequestCounts:
     """The counts of requests and bytes, kept across restarts."""
 
     def __init__(self, mirror: Mirror) -> None:
-        """Create the table if it is missing."""
         self._mirror = mirror
         mirror.connection.execute(_REQUEST_TABLE)
 
     def load(self) -> Iterable[SlotCount]:
-        """Return the counts of earlier runs, ascending."""
         rows = self._mirror.connection.execute("SELECT slot, requests, bytes FROM request ORDER BY slot")
         return [SlotCount(*row) for row in rows]
 

@@ -39,7 +39,6 @@ def number_lines(lines: Iterable[SourceLine | RejectedLine]) -> Iterator[SourceL
 
 
 def content_digest(content: object) -> bytes:
-    """Return a digest of a JSON value."""
     return hashlib.sha256(encode(content)).digest()[:_DIGEST_BYTES]
 
 
@@ -51,7 +50,6 @@ def modified_microseconds(record: dict[str, Any]) -> int:
 
 
 def format_microseconds(microseconds: int) -> str:
-    """Return the timestamp format of envelopes."""
     time_utc = dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(microseconds=microseconds)
     return time_utc.isoformat(timespec="microseconds").replace("+00:00", "Z")
 

@@ -28,8 +28,6 @@ _NOT_CONTINUED = "The index was restored or rolled back since records were last 
 
 
 class MirrorPublisher:
-    """Publishes one mirror."""
-
     def __init__(self, context: IndexerContext, plan: ReplicationPlan, mirror: Mirror, on_progress: OnProgress) -> None:
         """Compile the dictionary; raise SourceError for an unknown time zone."""
         self._context, self._plan, self._mirror, self._on_progress = context, plan, mirror, on_progress

@@ -133,8 +133,6 @@ async def _start_events(
 
 @dataclass
 class Replicator:
-    """Runs the rounds of an open replication."""
-
     source: SourceContext
     syncs: dict[str, EntitySync]
     events: EntityEventFollower | None
@@ -149,7 +147,6 @@ class Replicator:
         self.comparisons = KeyComparisons(self.syncs, self.source.settings, rate)
 
     async def run_round(self) -> RoundResult:
-        """Read changes, publish them, and store the replication status."""
         started = self.source.client.source_time
         by_events = await self._entities_with_events()
         if notice := self.comparisons.plan(by_events):

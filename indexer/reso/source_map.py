@@ -45,8 +45,6 @@ class Sign(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"amo
 
 
 class ChildSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"places": "from"}):
-    """Where the records come from that are part of others. The first place that the metadata describes counts."""
-
     places: tuple[Placement, ...] = (OWN_SET, EMBEDDED, EXPANDED)
     of: tuple[str, ...] = ("Property",)  # the entities that have them as a member
     member: str = ""  # the name of that member; empty: the name of the entity
@@ -64,8 +62,6 @@ class EntityPaging(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class Dialect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How to read a source."""
-
     profile: str = "generic"
     system: str = ""
     tested: str = ""
@@ -92,7 +88,6 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return entity not in self.searchable or key in self.searchable[entity]
 
     def walk_of(self, entity: str) -> tuple[Walk, Walk]:
-        """Return how an entity is loaded and compared, and how its changes are followed."""
         own = self.entities.get(entity, EntityPaging())
         return own.load or self.load, own.changes or self.changes
 

@@ -111,7 +111,6 @@ def checked_size(line: SourceLine, max_bytes: int, resource: Resource | None = N
 
 
 def oversized(max_bytes: int) -> InvalidRecordError:
-    """Return the error of a line that is too long."""
     return InvalidRecordError(
         "", f"has more than {max_bytes:,} bytes: shorten the record, or raise BROKERAGE_MAX_RECORD_BYTES"
     )
@@ -156,7 +155,6 @@ def report_damage(file: str, number: Callable[[], int]) -> Iterator[None]:
 
 
 def is_compressed(raw: io.BufferedReader) -> bool:
-    """Whether a file is compressed; it stays where it is."""
     return _decompressor(raw.peek(len(_ZSTD))[: len(_ZSTD)]) is not None
 
 

@@ -75,8 +75,6 @@ class FileRange(NamedTuple):
 
 
 class LineBatch(NamedTuple):
-    """Lines that were read already."""
-
     position: int
     read: list[SourceLine | RejectedLine]
 

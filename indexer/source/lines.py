@@ -31,7 +31,6 @@ class SourceLine(NamedTuple):
 
     @property
     def position(self) -> int:
-        """The position among the lines of the resource, which increases from line to line."""
         return self.before + self.number
 
 

@@ -95,7 +95,6 @@ class FolderSource:
         return open_line_file(self.line_file(resource), self._max_bytes, resource)
 
     def identity(self, resource: Resource) -> str:
-        """Return a fingerprint of the resource's file."""
         return file_identity(self.line_file(resource))
 
     def taken_at(self, resource: Resource) -> int:
@@ -103,7 +102,6 @@ class FolderSource:
         return modified_microseconds(self.line_file(resource))
 
     def changes(self) -> AbstractContextManager[ChangeStream]:
-        """Open all files as one stream."""
         return chained_resources(self)
 
     def line_file(self, resource: Resource) -> Path:
@@ -158,7 +156,6 @@ class StreamSource:
         return self._spool.open(resource)
 
     def identity(self, resource: Resource) -> str:
-        """Return the fingerprint of the file, or of the lines that standard input had."""
         return self.file_identity or self._spool.identity(resource)
 
     def taken_at(self, resource: Resource) -> int:  # noqa: ARG002 - the same for all
@@ -186,7 +183,6 @@ def _file_source(path: Path, default: Resource | None, folder: Path, max_bytes: 
 
 
 def _stdin_source(default: Resource | None, folder: Path, max_bytes: int) -> StreamSource:
-    """Return the source of standard input."""
     return StreamSource(_STANDARD_INPUT, _StandardInput(max_bytes).open, default, folder, now_microseconds(), max_bytes)
 
 

@@ -84,7 +84,6 @@ class BoundedQueue(Generic[Queued]):
         return batch
 
     def close(self) -> None:
-        """Stop reading."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()

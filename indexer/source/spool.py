@@ -33,8 +33,6 @@ class _ResourceName(msgspec.Struct, gc=False):
 
 
 class ResourceRouter:
-    """Finds the resource of each line; lines that do not name one belong to `default`."""
-
     def __init__(self, default: Resource | None) -> None:
         self._default = default
         self._decode = msgspec.json.Decoder(_ResourceName).decode
@@ -113,7 +111,6 @@ class Spool:
             raise SourceError(f"{self._file} has no lines of a known resource; {problem}.")
 
     def has(self, resource: Resource) -> bool:
-        """Whether any line belongs to the resource."""
         return self._counts[resource] > 0
 
     @contextmanager
@@ -129,7 +126,6 @@ class Spool:
             )
 
     def identity(self, resource: Resource) -> str:
-        """Return a digest of the resource's lines."""
         digests = []
         for path in self._paths(resource):
             with path.open("rb") as spooled:

@@ -65,7 +65,6 @@ class SourceSide:
     on_rejected: Callable[[RejectedLine], None]
 
     async def records(self) -> AsyncIterator[list[RecordState]]:
-        """Yield the entries of every line, and report rejected lines."""
         with self.source.open(self.resource) as stream:
             parser = LineParser(self.resource, self.companies, self.settings)
             chunks = ChunkReader(parser, stream, self.settings)
@@ -126,11 +125,9 @@ class IndexSide:
         return [entry for entry in entries if entry is not None]
 
     async def rows(self, identifiers: Sequence[str]) -> dict[str, scan.IndexRow]:
-        """Return the rows of some records."""
         return await scan.look_up_rows(self.context, self.index, identifiers) if identifiers else {}
 
     async def live_ids(self, identifiers: Sequence[str]) -> list[str]:
-        """Return the identifiers of the live records among some."""
         return [row.id for row in (await self.rows(identifiers)).values() if not row.deleted]
 
 
@@ -148,8 +145,6 @@ def _row_entry(row: scan.IndexRow) -> RecordState:
 
 
 class _DocumentHeader(msgspec.Struct, gc=False):
-    """The state of a record, from its document."""
-
     version: int
     content: int
     deleted: bool
@@ -195,8 +190,6 @@ _decode = msgspec.msgpack.Decoder(list[RecordState]).decode
 
 
 class RecordedSide:
-    """The entries of a side, in pages."""
-
     def __init__(self, side: VerificationSide, file: IO[bytes]) -> None:
         self._side = side
         self._file = file

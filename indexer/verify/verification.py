@@ -27,8 +27,6 @@ MAX_NAMED = 1_000
 
 
 class DifferenceKind(StrEnum):
-    """How a record in the index differs from the reference, a source or an earlier generation."""
-
     MISSING = "missing"  # in the reference, not in the index
     SURPLUS = "surplus"  # in the index, not in the reference
     DIFFERENT = "different"  # the same version with another content, or an older version in the index
@@ -39,7 +37,6 @@ class DifferenceKind(StrEnum):
 
     @property
     def is_fault(self) -> bool:
-        """Whether the index is wrong."""
         return self not in {DifferenceKind.NEWER, DifferenceKind.KEPT}
 
 
@@ -77,8 +74,6 @@ class RecordDifference(NamedTuple):
 
 
 class UnreadableLine(NamedTuple):
-    """A line of the source without a valid record."""
-
     file: str
     line: int
     field: str

@@ -74,8 +74,6 @@ class AuditCoverage:
 
 
 class AuditStore:
-    """The audit of one cluster, behind its alias."""
-
     def __init__(self, client: AsyncElasticsearch, alias: str) -> None:
         self._client = client
         self._alias = alias

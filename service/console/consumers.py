@@ -45,7 +45,6 @@ class PauseStats(msgspec.Struct):
 
     @property
     def are_known(self) -> bool:
-        """Whether there were enough pauses to predict the next."""
         return self.count >= MIN_KNOWN_PAUSES
 
     def add(self, seconds: float) -> None:
@@ -99,7 +98,6 @@ class FeedConsumer(msgspec.Struct):
 
     @property
     def _pauses(self) -> PauseStats:
-        """The pauses of the current kind."""
         return self.between if self.is_final else self.within
 
 
@@ -113,7 +111,6 @@ class ConsumerRegistry:
         self.feeds: OrderedDict[tuple[str, str, str], FeedConsumer] = OrderedDict()
 
     def add(self, seen: RequestObservation, status: int) -> None:
-        """Record a completed request, if its key was accepted."""
         if not seen.key_id:
             return
         now = self._clock()
@@ -141,7 +138,6 @@ class ConsumerRegistry:
 
 
 def merge_key_uses(uses: Iterable[KeyUse]) -> KeyUse:
-    """Merge the records of one key from several processes."""
     seen = sorted(uses, key=lambda use: use.at)
     refused, refused_at = sum(use.refused for use in seen), max(use.refused_at for use in seen)
     return msgspec.structs.replace(seen[-1], refused=refused, refused_at=refused_at)

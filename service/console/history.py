@@ -31,8 +31,6 @@ class HistoryStep(msgspec.Struct):
 
 
 class MetricHistory:
-    """The steps of one process."""
-
     def __init__(self, services: Services, clock: Callable[[], float] = time.time) -> None:
         """Start now, without earlier counts; `clock` returns seconds since 1970."""
         self._services = services
@@ -41,7 +39,6 @@ class MetricHistory:
         self._steps: deque[tuple[int, Counts]] = deque(maxlen=STEP_COUNT)
 
     async def lifespan(self, _: web.Application) -> AsyncIterator[None]:
-        """Sample while the application runs."""
         counting = asyncio.create_task(self._run())
         yield
         counting.cancel()
@@ -54,7 +51,6 @@ class MetricHistory:
             self.sample()
 
     def sample(self) -> None:
-        """Add everything counted since the last sample to the current step."""
         number = int(self._clock()) // STEP_SECONDS
         totals = _totals(self._services)
         if not self._steps or self._steps[-1][0] != number:
@@ -63,7 +59,6 @@ class MetricHistory:
         self._last_totals = totals
 
     def steps(self) -> list[HistoryStep]:
-        """Return all steps up to now, oldest first."""
         self.sample()
         return [
             HistoryStep(number, [(*name, count) for name, count in counts.items()]) for number, counts in self._steps

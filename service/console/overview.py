@@ -59,8 +59,6 @@ _LEVELS = {
 
 
 class Notice(msgspec.Struct):
-    """A problem, and how to fix it if that is known."""
-
     level: NoticeLevel
     text: str
     remedy: str = ""
@@ -76,7 +74,6 @@ class ConsumerRow(msgspec.Struct):
 
 
 def finding_notices(findings: Iterable[Finding]) -> Iterator[Notice]:
-    """Yield the problems found by the health checks of Elasticsearch."""
     for finding in findings:
         if (level := _LEVELS.get(finding.state)) is not None:
             text = f"{finding.subject}: {finding.problem}. {finding.detail}".strip()
@@ -152,8 +149,6 @@ _MAX_ROWS = 100
 
 
 class KeyUseRow(msgspec.Struct):
-    """A key and its last use."""
-
     seen: KeyUse
     name: str
     tier: str
@@ -179,8 +174,6 @@ class ConsoleOverview(msgspec.Struct):
 
 
 class OperatorConsole:
-    """Computes the overview of one process."""
-
     def __init__(self, services: Services, monitor: HealthMonitor, clock: Callable[[], float] = time.time) -> None:
         """Start the metric history; `clock` returns seconds since 1970."""
         self.history = MetricHistory(services, clock)
@@ -191,7 +184,6 @@ class OperatorConsole:
         self._clock = clock
 
     def snapshot(self) -> WorkerSnapshot:
-        """Return the state of this process."""
         return take_snapshot(self._services, self.history)
 
     async def fetch_overview(self, host: str, port: int) -> ConsoleOverview:
@@ -310,7 +302,6 @@ async def _worker_snapshot(request: web.Request) -> web.Response:
 
 
 def _address(request: web.Request) -> tuple[str, int]:
-    """Return the local address and port that received the request."""
     if request.transport is None:
         raise ConnectionResetError
     host, port, *_ = request.transport.get_extra_info("sockname")

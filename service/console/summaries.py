@@ -69,8 +69,6 @@ class ChartSeries(msgspec.Struct):
 
 
 class Figures(msgspec.Struct):
-    """All figures computed from the metric history."""
-
     minute: TrafficFigures
     routes: list[TrafficFigures]  # of ten minutes
     engine: TrafficFigures  # of ten minutes
@@ -303,7 +301,6 @@ class WorkerSnapshot(msgspec.Struct):
 
 
 def take_snapshot(services: Services, history: MetricHistory) -> WorkerSnapshot:
-    """Return the current state of this process."""
     limits, consumers = services.limits.admission.limits.values(), services.of(ConsumerRegistry)
     return WorkerSnapshot(
         steps=history.steps(),
@@ -364,7 +361,6 @@ class SiblingWorkers:
         self._session: ClientSession | None = None
 
     async def lifespan(self, _: web.Application) -> AsyncIterator[None]:
-        """Keep connections open while the application runs."""
         # Without proxies from the environment, which are for other hosts.
         async with ClientSession(timeout=ClientTimeout(total=_TIMEOUT_SECONDS), trust_env=False) as self._session:
             yield

@@ -36,8 +36,6 @@ CLUSTER_SUBJECTS = (ENGINE_SUBJECT, CLUSTER_SUBJECT)
 
 
 class FindingState(StrEnum):
-    """The result of a check."""
-
     OK = "ok"
     UNKNOWN = "unknown"  # a privilege is missing, or there was no response in time
     ABSENT = "absent"  # nothing was ever loaded: requests for it get 503, but nothing is broken
@@ -67,12 +65,10 @@ class Finding:
 
     @property
     def sentence(self) -> str:
-        """The complete finding as one log line."""
         return " ".join(part for part in (f"{self.subject}: {self.problem}.", self.detail, self.remedy) if part)
 
 
 def warning(subject: str, problem: str, detail: str = "", remedy: str = "") -> Finding:
-    """Return a finding that needs attention, although the service can serve."""
     return Finding(subject=subject, state=FindingState.WARNING, problem=problem, detail=detail, remedy=remedy)
 
 
@@ -493,7 +489,6 @@ def _indices_behind(name: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def index_findings(indices: IndexInventory, connection: ConnectionSettings) -> Iterator[Finding]:
-    """Yield the findings for each resource, and for the indices of keys and watermarks."""
     for resource in RESOURCES:
         alias = connection.alias(resource)
         live = indices.by_name[alias]

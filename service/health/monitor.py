@@ -64,7 +64,6 @@ class HealthMonitor:
         self.was_ready = False
 
     async def run(self) -> None:
-        """Check periodically, forever."""
         while True:
             await asyncio.sleep(self._interval_seconds)
             await self.check_now()

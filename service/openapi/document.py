@@ -64,7 +64,6 @@ _PAGE_NUMBER = "page_number"
 
 
 def operation_names(operation: Operation, formats: Sequence[RecordFormat] = ()) -> dict[str, str]:
-    """Return the members `operationId`, `summary` and `description` of an operation."""
     handler = operation.handler
     if isinstance(handler, ResourceResponse):
         named = {"operationId": handler.operation_id, "summary": handler.summary}

@@ -37,7 +37,6 @@ def extract_titled_schemas(schemas: dict[str, Schema]) -> dict[str, Schema]:
 
 
 def _with_references(schema: Schema, extracted: dict[str, Schema]) -> Schema:
-    """Return a schema with references for the titled objects among its members."""
     if "properties" in schema:
         members = {name: _member_schema(member, extracted) for name, member in schema["properties"].items()}
         return {**schema, "properties": members}
@@ -125,7 +124,6 @@ CURSOR_PAGE_HEADERS = ("Link", "X-Next-Updated-Since")
 
 
 def header_references(*names: str) -> dict[str, dict[str, str]]:
-    """Return the `headers` member of a response."""
     return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
 
 
@@ -218,8 +216,6 @@ _SUFFIXES = {
 
 @dataclass(frozen=True)
 class RecordSchema:
-    """A form of a resource's records."""
-
     resource: Resource
     view: View
     underscored: bool = False
@@ -258,17 +254,14 @@ class ResponseBody:
 
     @property
     def name(self) -> str:
-        """The name of its schema, such as `ListingPage`."""
         return self.records.name + self.suffix
 
     @property
     def suffix(self) -> str:
-        """The suffix of its schema name: empty, `Array` or `Page`."""
         return _SUFFIXES[self.envelope]
 
     @property
     def is_collection(self) -> bool:
-        """Whether it holds several records."""
         return self.envelope is not Envelope.NONE
 
     @cached_property
@@ -299,7 +292,6 @@ class ResponseBody:
 
     @property
     def paging(self) -> dict[str, dict[str, Any]]:
-        """The schemas of the other members of a page, by name."""
         if self.envelope is Envelope.WALK_PAGE:
             final = FINAL_PAGE[self.records.underscored]
             return {final: {"type": "boolean", "description": "True on the last page."}}
@@ -374,7 +366,6 @@ class FeatureBody:
 
     @property
     def example(self) -> Any:
-        """An example, rendered from the example of the record."""
         records = self.body.records
         variant = example_variant(records.resource, records.view, underscored=records.underscored)
         encoded = orjson.dumps(records.example)

@@ -18,8 +18,6 @@ _IMMUTABLE = "public, max-age=31536000, immutable"
 
 
 class SiteHandler:
-    """Serves pages and assets."""
-
     def __init__(self, site: Site) -> None:
         self._site = site
         self._cache: dict[tuple[str, ContentCoding], PrecompressedBody] = {}

@@ -34,7 +34,6 @@ class ExampleRequest:
 
     @property
     def has_lines(self) -> bool:
-        """Whether the response is JSON lines."""
         return self.path.startswith(_LINES_PATH)
 
 
@@ -156,12 +155,10 @@ def render_markdown(text: str) -> RenderedPage:
 
 
 def slug(title: str) -> str:
-    """Return the anchor of a heading."""
     return _NON_WORD.sub("-", title.lower()).strip("-")
 
 
 def _add_anchors(tokens: Sequence[Token]) -> None:
-    """Add an anchor to each heading, and the title of the section to each table."""
     title, is_in_summary = "", False
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):
         if token.type == "heading_open" and following is not None:
@@ -187,7 +184,6 @@ def _sections(tokens: Sequence[Token]) -> Iterator[PageSection]:
 
 
 def _plain(inline: Token) -> str:
-    """Return the text of an inline token, without tags."""
     words = (
         " " if child.type == "softbreak" else child.content
         for child in inline.children or ()

@@ -32,7 +32,6 @@ class SitePage:
 
     @property
     def text(self) -> str:
-        """The Markdown source."""
         return SITE_FILES.joinpath("text", f"{self.name}.md").read_text(encoding="utf-8")
 
 

@@ -196,7 +196,6 @@ class SearchEntry:
 
 @cache
 def encoded_search_index(site: Site) -> bytes:
-    """Return the entries as a JSON array."""
     return orjson.dumps([asdict(entry) for entry in (*_sections(site), *_fields())])
 
 

@@ -42,12 +42,10 @@ def field_group_table() -> str:
 
 
 def field_anchor(resource: Resource, path: str) -> str:
-    """Return the anchor of a field; `path` is its dotted name, such as `OpenHouse.Date`."""
     return f"{resource.alias}-{path}"
 
 
 def field_entries() -> Iterator[tuple[Resource, str, Field]]:
-    """Yield every field of every resource with its dotted name."""
     for resource in _resources():
         for path, field in field_paths(resource):
             yield resource, path, field
@@ -58,7 +56,6 @@ def field_type(field: Field) -> str:
 
 
 def field_paths(resource: Resource) -> Iterator[tuple[str, Field]]:
-    """Yield the fields of a resource with their dotted names, members of objects included."""
     for field in resource.fields:
         yield from _paths(field, field.name)
 
@@ -195,13 +192,11 @@ def _meaning(parameter: Parameter) -> str:
 
 
 def problem_codes() -> dict[str, type[ApiError]]:
-    """Return every problem code with an error class, ordered by status."""
     classes = sorted(_error_classes(ApiError), key=lambda kind: (kind.status, kind.code))
     return {kind.code: kind for kind in classes if kind.__module__.startswith("service.")}
 
 
 def problem_table() -> str:
-    """Return the table of problems, each linked to the section of its code."""
     rows = (f"| {kind.status} | [`{code}`](#{code}) | {kind.title} |" for code, kind in problem_codes().items())
     return "\n".join(("| Status | Code | Title |", "|---|---|---|", *rows))
 

@@ -37,15 +37,12 @@ EmitLine = Callable[[str, dict[str, Any]], None]
 
 
 class LogFormat(StrEnum):
-    """The format of log lines."""
-
     AUTO = "auto"  # text on a terminal, otherwise JSON
     JSON = "json"
     CONSOLE = "console"
 
     @property
     def is_console(self) -> bool:
-        """Whether lines are readable text."""
         return self is LogFormat.CONSOLE or (self is LogFormat.AUTO and sys.stderr.isatty())
 
 
@@ -53,7 +50,6 @@ class JsonLogFormatter(logging.Formatter):
     """One JSON object per line: time, level, logger, process, message, and if applicable `request_id` and `error`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line without a line break."""
         moment = dt.datetime.fromtimestamp(record.created, dt.UTC)
         fields = _fields(self, record)
         line = _line(moment, record.levelname.lower(), record.name, _encodable(record.getMessage()), fields)
@@ -64,7 +60,6 @@ class ConsoleLogFormatter(logging.Formatter):
     """A readable line: time of day, level, message, fields; followed by the traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the text without a final line break."""
         fields = _fields(self, record)
         error = fields.pop("error", "")
         moment = dt.datetime.fromtimestamp(record.created, dt.UTC)
@@ -143,16 +138,12 @@ _PROBES = frozenset({"/livez", "/readyz", "/startupz"})
 
 
 class AccessLogMode(StrEnum):
-    """The requests to log."""
-
     ALL = "all"  # except probes with status 200
     ERRORS = "errors"  # status 400 and above
     NONE = "none"
 
 
 class AccessLog:
-    """Logs completed requests."""
-
     def __init__(self, mode: AccessLogMode, trusted: Sequence[IpNetwork], emit: EmitLine | None) -> None:
         """Write lines with `emit`; `trusted` are the proxies whose `X-Forwarded-For` is used."""
         self._mode = mode if emit is not None else AccessLogMode.NONE

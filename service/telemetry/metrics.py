@@ -44,8 +44,6 @@ class TimingCollector:
 
 
 class AdmissionCollector:
-    """Concurrency limits, running, queued and refused requests, by kind."""
-
     def __init__(self, limits: Iterable[ConcurrencyLimit]) -> None:
         self._limits = tuple(limits)
 
@@ -65,8 +63,6 @@ class AdmissionCollector:
 
 
 class UnsentCollector:
-    """Bytes of responses that clients have not read."""
-
     def __init__(self, sends: SendMonitor) -> None:
         self._sends = sends
 
@@ -141,8 +137,6 @@ def node_states(nodes: Iterable[NodeHealth]) -> dict[str, int]:
 
 
 class ProgressCollector:
-    """Event loop lag, and the indexer's watermarks as last read."""
-
     def __init__(self, loop_lag: LoopLag, marks: Mapping[Resource, CachedValue[Mark | None]]) -> None:
         self._loop_lag = loop_lag
         self._marks = marks
@@ -196,7 +190,6 @@ _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def create_metrics_app(services: Services) -> web.Application:
-    """Return the application that serves `/metrics` of this process."""
     # All counters are created at the start of the process, which `process_start_time_seconds` reports.
     disable_created_metrics()  # type: ignore[no-untyped-call]
     registry = _registry(services)

@@ -44,7 +44,6 @@ class Histogram:
 
     @property
     def counts(self) -> dict[float, int]:
-        """The number of values in each bucket, by upper bound."""
         return dict(zip((*self._bounds, inf), self._counts, strict=True))
 
     def buckets(self) -> list[tuple[str, float]]:
@@ -90,7 +89,6 @@ class Timer:
         self._last = time.perf_counter()
 
     def record(self, layer: Layer) -> None:
-        """Add the time since the last call to a layer."""
         now = time.perf_counter()
         self.seconds[layer] = self.seconds.get(layer, 0.0) + now - self._last
         self._last = now
@@ -110,8 +108,6 @@ class TimingTotal:
 
 @dataclass
 class TimingTotals:
-    """The totals of all requests, by path template and layer."""
-
     totals: dict[tuple[str, Layer], TimingTotal] = field(default_factory=lambda: defaultdict(TimingTotal))
 
     def add(self, path: str, timer: Timer) -> None:
@@ -244,7 +240,6 @@ class LoopLag:
         self.seconds = Histogram(LAG_BOUNDS)
 
     async def run(self) -> None:
-        """Measure forever."""
         loop = asyncio.get_running_loop()
         while True:
             due = loop.time() + _PERIOD_SECONDS
@@ -254,8 +249,6 @@ class LoopLag:
 
 @dataclass
 class Totals:
-    """What all requests of a process add up to."""
-
     traffic: TrafficTotals = field(default_factory=TrafficTotals)
     timings: TimingTotals = field(default_factory=TimingTotals)
     loop_lag: LoopLag = field(default_factory=LoopLag)

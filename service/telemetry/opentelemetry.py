@@ -24,7 +24,6 @@ _propagator = TraceContextTextMapPropagator()
 
 
 def create_tracing() -> OtelTracing:
-    """Return tracing that exports spans in the background, as configured by the OpenTelemetry variables."""
     os.environ.setdefault("OTEL_SERVICE_NAME", "brokerage")
     provider = TracerProvider()
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
@@ -32,15 +31,12 @@ def create_tracing() -> OtelTracing:
 
 
 class OtelTracing:
-    """Creates a span for each request, with child spans for its requests to Elasticsearch."""
-
     def __init__(self, provider: TracerProvider) -> None:
         self._provider = provider
         self._tracer = provider.get_tracer("brokerage")
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Trace a request, as part of the client's trace if it sends one."""
         method = known_method(request.method)
         parent = _propagator.extract(
             {name: request.headers[name] for name in (_PARENT_HEADER,) if name in request.headers}
@@ -75,13 +71,10 @@ class OtelTracing:
         return OtelAttemptSpan(self._tracer.start_span(name, kind=SpanKind.CLIENT, attributes=attributes))
 
     def close(self) -> None:
-        """Export the remaining spans."""
         self._provider.shutdown()
 
 
 class OtelAttemptSpan:
-    """The span of one request to Elasticsearch."""
-
     __slots__ = ("_span",)
 
     def __init__(self, span: Span) -> None:

@@ -35,8 +35,6 @@ class ReplacementFailed(Exception):
 
 @dataclass(frozen=True)
 class WorkerPoolConfig:
-    """The settings of all workers."""
-
     settings: ServiceSettings
     connection: ConnectionSettings
 
@@ -47,8 +45,6 @@ class WorkerPoolConfig:
 
 
 class WorkerSlot:
-    """One worker and its sockets."""
-
     def __init__(self, number: int, config: WorkerPoolConfig, listeners: ListenSockets) -> None:
         self.config = config
         self.alive: set[WorkerProcess] = set()  # the worker, its starting replacement, replaced ones that still drain
@@ -137,7 +133,6 @@ class WorkerSlot:
         return min(_MIN_BACKOFF_SECONDS * 2.0 ** (self._early_deaths - 1), _MAX_BACKOFF_SECONDS)
 
     def close_listeners(self) -> None:
-        """Close this process's handles of the sockets; workers that run keep theirs."""
         if self._listeners is not None:
             self._listeners.close()
             self._listeners = None

@@ -137,8 +137,6 @@ _METRICS_REMEDY = "BROKERAGE_METRICS_PORT or BROKERAGE_METRICS_HOST"
 
 @dataclass(frozen=True)
 class ListenSockets:
-    """The sockets of one worker, one per address of the host."""
-
     api: tuple[socket.socket, ...]
     metrics: tuple[socket.socket, ...] = ()
 
@@ -396,7 +394,6 @@ class WorkerProcess:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process is still running."""
         return not self._exit_code.done()
 
     async def wait_listening(self) -> None:
@@ -411,7 +408,6 @@ class WorkerProcess:
         return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
 
     def retire(self) -> None:
-        """Stop it after another worker has taken over its sockets."""
         self._send(REPLACED_SIGNAL)
 
     def stop(self) -> None:

@@ -260,8 +260,6 @@ class FirstValue:
 
 
 class FieldMapper:
-    """Maps all plain fields of a resource that the dictionary names."""
-
     def __init__(self, resource: Resource, entity: DictionaryEntity, identifiers: IdentifierFactory) -> None:
         fields = [field for field in resource.stored if not field.members and field.name != resource.identifier]
         sources = [(field, entity.sources_for(field.name)) for field in fields]
@@ -280,7 +278,6 @@ class FieldMapper:
         self._lists = [field.name for field in resource.stored if field.kind.is_list]
 
     def __call__(self, context: MappingContext) -> dict[str, object]:
-        """Return the fields that a record has, by our names."""
         mapped: dict[str, object] = {name: [] for name in self._lists}
         get = context.record.get
         for name, field, convert in self._copies:

@@ -44,8 +44,6 @@ class MediaItem:
 
 
 class MediaSelector:
-    """Selects the public media of a record."""
-
     def __init__(self, entity: DictionaryEntity, identifiers: IdentifierFactory) -> None:
         self._key = entity.key
         private = entity.not_public
@@ -116,8 +114,6 @@ _MIME_TYPES = {
 
 
 class ListingImageMapper:
-    """Maps the photos of listings to images."""
-
     def __init__(self, declared: Field) -> None:
         self._members = frozenset(member.name for member in declared.members)
 
@@ -194,8 +190,6 @@ _PUBLIC_TYPES = normalize_names(["Public", ""]) | _LIVESTREAM_TYPES
 
 
 class OpenHouseMapper:
-    """Maps the open houses of listings."""
-
     def __init__(self, declared: Field, key: str, default_zone: dt.tzinfo | None) -> None:
         self._members = frozenset(member.name for member in declared.members)
         self._key = key

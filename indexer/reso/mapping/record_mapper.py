@@ -49,8 +49,6 @@ _TEAMS = "Teams"
 
 
 class TeamMemberships:
-    """Finds the teams of an agent."""
-
     def __init__(self, team: DictionaryEntity, identifiers: IdentifierFactory) -> None:
         self._name = FirstValue(team.sources_for("name"), to_text, identifiers)
         self._uuid = identifiers.uuid
@@ -78,8 +76,6 @@ _UNKNOWN_TYPE = -1
 
 
 class ListingMapper:
-    """Maps the records of listings or of sold listings."""
-
     def __init__(
         self,
         resource: Resource,
@@ -176,8 +172,6 @@ class DeactivationRule:
 
 
 class AgentMapper:
-    """Maps the records of agents."""
-
     def __init__(
         self,
         entity: DictionaryEntity,
@@ -212,8 +206,6 @@ class AgentMapper:
 
 
 class OfficeMapper:
-    """Maps the records of offices."""
-
     def __init__(
         self, entity: DictionaryEntity, fields: FieldMapper, identifiers: IdentifierFactory, media: MediaSelector
     ) -> None:
@@ -232,8 +224,6 @@ class OfficeMapper:
 
 
 class TeamMapper:
-    """Maps the records of teams."""
-
     def __init__(self, fields: FieldMapper, media: MediaSelector) -> None:
         self._fields, self._media = fields, media
 
@@ -265,8 +255,6 @@ class MappedRecord:
 
 @dataclass(frozen=True)
 class _ResourceMapping:
-    """The compiled mapping of one resource."""
-
     entity: str
     key: str  # the key field of the entity
     identifier: str  # our identifier field

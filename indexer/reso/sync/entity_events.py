@@ -51,7 +51,6 @@ class EntityEventFollower:
         return entity in self._entities_with_events
 
     def set_start(self, sequence: int) -> None:
-        """Set the number to follow from, before anything is loaded."""
         with self._mirror.transaction():
             self._mirror.write_note(_SEQUENCE_NOTE, sequence)
 

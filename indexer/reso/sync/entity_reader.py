@@ -126,8 +126,6 @@ _EMPTY_PAGE_ATTEMPTS = 2
 
 @dataclass(frozen=True)
 class SourceContext:
-    """A source with its mirror, its settings and the progress callback."""
-
     client: ResoClient
     mirror: Mirror
     settings: ResoSettings
@@ -200,7 +198,6 @@ class EntityReader:
         return " ".join([modified, *(str(row.get(name)) for name in self.form.watched)])
 
     async def fetch(self, query: ODataQuery, *, has_next_links: bool = False) -> ODataPage:
-        """Return a page of records with all of their children."""
         return await self._completed(await self.source.client.fetch_page(query, has_next_links=has_next_links))
 
     async def fetch_link(self, link: str) -> ODataPage:
@@ -232,7 +229,6 @@ class EntityReader:
         self.source.on_progress(self.report)
 
     def finish(self) -> None:
-        """Report that reading has ended for this round."""
         self.report.stage = RunStage.READ
         if self.report.read:
             self.source.on_progress(self.report)

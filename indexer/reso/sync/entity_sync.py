@@ -23,8 +23,6 @@ _MAX_COMPARISONS = 3
 
 
 class EntitySync:
-    """Synchronizes one entity with its copy in the mirror."""
-
     def __init__(self, reader: EntityReader) -> None:
         self.reader, self._form, self._walks = reader, reader.form, PageWalks(reader)
         self._loaded_until: SyncPosition = ("", "")

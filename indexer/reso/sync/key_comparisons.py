@@ -27,8 +27,6 @@ _REQUEST_SHARE = 0.5
 
 
 class KeyComparisons:
-    """The comparisons of one source."""
-
     def __init__(self, syncs: Mapping[str, EntitySync], settings: ResoSettings, requests_per_second: float) -> None:
         self._syncs, self._hours, self._rate = syncs, settings.verify_hours, requests_per_second
         self._slices = {name: KeySlices(sync) for name, sync in syncs.items()}

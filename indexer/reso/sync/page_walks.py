@@ -42,15 +42,12 @@ class SourcePage(NamedTuple):
 
 
 class PageWalks:
-    """Reads the pages of one entity."""
-
     def __init__(self, reader: EntityReader) -> None:
         self._reader, self._form = reader, reader.form
         self._expected: int | None = None  # records that the source counted at the start of the last walk by links
         self.is_complete = True  # whether the last walk by links found as many
 
     async def all_pages(self, query: ODataQuery, position: str | None) -> AsyncIterator[SourcePage]:
-        """Yield the pages of all records after a position."""
         query = query.where(self._form.live)
         if self._form.load == BY_KEYS:
             async for rows in self._reader.pages_by_key(query, position):

@@ -348,7 +348,6 @@ class _RowText:
 
 
 def _next(reader: Iterator[list[str]]) -> list[str] | csv.Error | None:
-    """Return the cells of the next row, the parser's error, or None at the end."""
     try:
         return next(reader, None)
     except csv.Error as error:

@@ -62,7 +62,6 @@ class TableSource:
 
     @property
     def companies(self) -> tuple[str, ...]:
-        """The companies that the column maps declare to cover, by key or numeric id."""
         return tuple(dict.fromkeys(name for table in self._tables for name in table.column_map.declared.companies))
 
     @property
@@ -88,7 +87,6 @@ class TableSource:
 
     @contextmanager
     def open(self, resource: Resource) -> Iterator[LineStream]:
-        """Open the companies of the column maps, then the rows."""
         chain = _TableChain(self._of(resource))
         companies = list(self._company_lines()) if resource is COMPANY else []
         lines = chain.lines(companies)
@@ -100,7 +98,6 @@ class TableSource:
                 lines.close()
 
     def identity(self, resource: Resource) -> str:
-        """Return a fingerprint of the files that the resource is read from."""
         return file_identity(*self._paths(resource))
 
     def taken_at(self, resource: Resource) -> int:
@@ -115,7 +112,6 @@ class TableSource:
         return max(map(modified_microseconds, paths))
 
     def changes(self) -> AbstractContextManager[ChangeStream]:
-        """Open the companies, then the other rows."""
         return chained_resources(self)
 
     def _of(self, resource: Resource) -> list[MappedTables]:
@@ -254,7 +250,6 @@ def _cleaner(declared: TableFormat) -> Callable[[Row], Row] | None:
 
 
 def _skips(header: TableHeader) -> Callable[[Row], bool] | None:
-    """Return the function that decides whether a row is left out."""
     declared: TableFormat = header.column_map.declared
     rules = [
         (header.index_of("skip_if", column), frozenset([value] if isinstance(value, str) else value))
