@@ -1,23 +1,18 @@
-"""Writes a whole source directory of any size in bounded memory: under temporary names first, in place at the end.
-
-A resource that has no generator of its own gets a value of its type for every declared field.
-"""
+"""Writes a whole source directory of any size in bounded memory: under temporary names first, in place at the end."""
 
 import datetime as dt
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any
 
-from mappings import AGENT, COMPANY, LISTING, OFFICE, RESOURCES, SOLD_LISTING, TEAM, Resource
-from mappings.fields import Field, FieldKind
-from sample.agent_records import agent_lines
-from sample.ingredients import SampleClock, envelope_line, format_date, format_timestamp, seeded_random
-from sample.listings import ListingGenerator, SoldListingGenerator
-from sample.properties import HouseSale, PropertyFields, cycle_sales, read_sales
-from sample.staff import SampleStaff, company_lines, load_companies, office_lines, team_lines
+from mappings import AGENT, COMPANY, LISTING, OFFICE, SOLD_LISTING, TEAM, Resource
+from sample.ingredients import SampleClock, format_timestamp, seeded_random
+from sample.listings import listing_lines, sold_listing_lines
+from sample.properties import PropertyFields, cycle_sales, read_sales
+from sample.staff import SampleStaff, agent_lines, company_lines, office_lines, team_lines
 
 # The first line of README.txt, by which a directory of ours is known.
 README_FIRST_LINE = "Generated sample data for the brokerage service."
@@ -89,70 +84,24 @@ def sold_count(listings: int) -> int:
     return max(1, listings // 2)
 
 
-def _generated(listings: int, seed: int, clock: SampleClock) -> dict[Resource, Iterable[bytes]]:
-    """Return the lines of each resource, made while they are read."""
-    staff = SampleStaff(listings, seed, clock)
-    special: dict[Resource, Iterable[bytes]] = {
+def _generated(listings: int, seed: int, clock: SampleClock) -> dict[Resource, Iterator[bytes]]:
+    """Return the lines of each resource, made while they are read.
+
+    Sold listings use the first sales, the others those after them.
+    """
+    staff, homes = SampleStaff(listings, seed, clock), PropertyFields(seed, clock.year - 1)
+    sales, sold = read_sales(), sold_count(listings)
+    seeded_random(seed, "sales").shuffle(sales)
+    for_sale = cycle_sales(sales, seeded_random(seed, "changed listings"), skip=sold)
+    of_old = cycle_sales(sales, seeded_random(seed, "changed sales"))
+    return {
         COMPANY: company_lines(seed, clock),
         OFFICE: office_lines(staff.offices, seed, clock),
         AGENT: agent_lines(staff.agents, seed, clock),
         TEAM: team_lines(staff.teams, seed, clock),
-        **_properties(staff, listings, seed, clock),
+        LISTING: listing_lines(staff, homes, islice(for_sale, listings), seed, clock),
+        SOLD_LISTING: sold_listing_lines(staff, homes, islice(of_old, sold), seed, clock),
     }
-    return {
-        resource: special[resource] if resource in special else _declared_lines(resource, seed, clock)
-        for resource in RESOURCES
-    }
-
-
-def _properties(staff: SampleStaff, listings: int, seed: int, clock: SampleClock) -> dict[Resource, Iterator[bytes]]:
-    """Return the lines of both kinds of listings: sold listings use the first sales, the others those after them."""
-    homes = PropertyFields(seed, clock.year - 1)
-    sales = _shuffled_sales(seed)
-    sold = sold_count(listings)
-    for_sale = cycle_sales(sales, seeded_random(seed, "changed listings"), skip=sold)
-    of_old = cycle_sales(sales, seeded_random(seed, "changed sales"))
-    return {
-        LISTING: ListingGenerator(staff, homes, seed, clock).lines(for_sale, listings),
-        SOLD_LISTING: SoldListingGenerator(staff, homes, seed, clock).lines(of_old, sold),
-    }
-
-
-def _shuffled_sales(seed: int) -> list[HouseSale]:
-    sales = read_sales()
-    seeded_random(seed, "sales").shuffle(sales)
-    return sales
-
-
-_PER_COMPANY = 12
-
-
-def _declared_lines(resource: Resource, seed: int, clock: SampleClock) -> Iterator[bytes]:
-    """Yield the lines of a resource: a dozen records of each company."""
-    chance = seeded_random(seed, resource.alias)
-    for company in load_companies():
-        for number in range(1, _PER_COMPANY + 1):
-            touched = clock.last_changed(chance)
-            record = {field.name: _value(field, number, touched) for field in resource.stored}
-            record[resource.identifier] = f"{company.key}-{number:03}"
-            yield envelope_line(company.key, touched, record)
-
-
-def _value(field: Field, number: int, moment: int) -> Any:
-    if field.members:
-        members = {member.name: _value(member, number, moment) for member in field.members}
-        return [members] if field.kind is FieldKind.OBJECTS else members
-    values: dict[FieldKind, Any] = {
-        FieldKind.STRING: f"{field.name} {number}",
-        FieldKind.DATE: format_date(moment),
-        FieldKind.DATE_TIME: format_timestamp(moment),
-        FieldKind.INTEGER: number,
-        FieldKind.UNIX: moment // 1000,
-        FieldKind.NUMBER: number / 2,
-        FieldKind.BOOLEAN: number % 2 == 0,
-        FieldKind.STRINGS: [f"{field.name} {number}"],
-    }
-    return values.get(field.kind, field.empty_value)
 
 
 README = "README.txt"

@@ -14,6 +14,7 @@ from sample.ingredients import (
     DAY,
     HOUR,
     SampleClock,
+    between,
     blank_record,
     envelope_line,
     format_timestamp,
@@ -100,8 +101,14 @@ class SampleOffice:
 
 def _generate_offices(company: SampleCompany, count: int, seed: int, clock: SampleClock) -> list[SampleOffice]:
     """Return `count` offices. The first always stays open; from the third on some are closed, every other lately."""
-    chance = seeded_random(seed, f"offices of {company.key}")
-    return [_office(company, position, chance, clock) for position in range(count)]
+    chance, offices = seeded_random(seed, f"offices of {company.key}"), list[SampleOffice]()
+    for position in range(count):
+        number = int(company.numeric_id) * 1000 + position
+        identifier, street = f"{chance.getrandbits(24):06x}-{number}", street_address(chance)
+        place, telephone = pick(chance, tuple(load_locations())), phone(chance)
+        closed = _closed_at(position, clock)
+        offices.append(SampleOffice(company, identifier, number, street, place, telephone, closed))
+    return offices
 
 
 def office_lines(offices: Iterable[SampleOffice], seed: int, clock: SampleClock) -> Iterator[bytes]:
@@ -110,19 +117,6 @@ def office_lines(offices: Iterable[SampleOffice], seed: int, clock: SampleClock)
         closed = {"deactivated_at": format_timestamp(office.deactivated)} if office.deactivated else {}
         updated = office.deactivated or clock.last_changed(chance)
         yield envelope_line(office.company.key, updated, _office_record(office, chance), closed)
-
-
-def _office(company: SampleCompany, position: int, chance: Random, clock: SampleClock) -> SampleOffice:
-    number = int(company.numeric_id) * 1000 + position
-    return SampleOffice(
-        company=company,
-        platform_office_id=f"{chance.getrandbits(24):06x}-{number}",
-        number=number,
-        street=street_address(chance),
-        zip_code=pick(chance, tuple(load_locations())),
-        phone=phone(chance),
-        deactivated=_closed_at(position, clock),
-    )
 
 
 def _closed_at(position: int, clock: SampleClock) -> int | None:
@@ -136,7 +130,21 @@ def _office_record(office: SampleOffice, chance: Random) -> dict[str, object]:
     site = f"https://www.{company.domain}"
     return (
         blank_record("Office")
-        | _postal(office, chance)
+        | {
+            "address": office.street,
+            "city": office.city,
+            "county": "King",
+            "state": "WA",
+            "zip_code": office.zip_code,
+            "alt_phone": phone(chance) if chance.random() < 0.5 else None,
+            "phone": office.phone,
+            "region": "Puget Sound",
+            "mailing_address": office.street,
+            "mailing_address2": pick(chance, _FLOORS),
+            "mailing_city": office.city,
+            "mailing_zip": office.zip_code,
+            "mailing_state": "WA",
+        }
         | {
             "platform_office_id": office.platform_office_id,
             "id": str(office.number),
@@ -153,24 +161,6 @@ def _office_record(office: SampleOffice, chance: Random) -> dict[str, object]:
     )
 
 
-def _postal(office: SampleOffice, chance: Random) -> dict[str, object]:
-    return {
-        "address": office.street,
-        "city": office.city,
-        "county": "King",
-        "state": "WA",
-        "zip_code": office.zip_code,
-        "alt_phone": phone(chance) if chance.random() < 0.5 else None,
-        "phone": office.phone,
-        "region": "Puget Sound",
-        "mailing_address": office.street,
-        "mailing_address2": pick(chance, _FLOORS),
-        "mailing_city": office.city,
-        "mailing_zip": office.zip_code,
-        "mailing_state": "WA",
-    }
-
-
 @dataclass(frozen=True, slots=True)
 class SampleTeam:
     """What agents repeat of their team."""
@@ -184,21 +174,18 @@ class SampleTeam:
 
 def _generate_teams(offices: list[SampleOffice], count: int, seed: int) -> list[SampleTeam]:
     """Return `count` teams of the company of `offices`; every fourth is inactive."""
-    company = offices[0].company
-    chance = seeded_random(seed, f"teams of {company.key}")
-    return [_team(pick(chance, offices), position, chance) for position in range(count)]
+    chance = seeded_random(seed, f"teams of {offices[0].company.key}")
+    words, teams = load_names().teams, list[SampleTeam]()
+    for position in range(count):
+        office, name = pick(chance, offices), f"{words[position % len(words)]} Team {position + 1}"
+        teams.append(SampleTeam(office, uuid(chance), name, position + 1, active=position % 4 != 3))
+    return teams
 
 
 def team_lines(teams: Iterable[SampleTeam], seed: int, clock: SampleClock) -> Iterator[bytes]:
     chance = seeded_random(seed, "team records")
     for team in teams:
         yield envelope_line(team.office.company.key, clock.last_changed(chance), _team_record(team, chance))
-
-
-def _team(office: SampleOffice, position: int, chance: Random) -> SampleTeam:
-    words = load_names().teams
-    called = f"{words[position % len(words)]} Team {position + 1}"
-    return SampleTeam(office, uuid(chance), called, position + 1, active=position % 4 != 3)
 
 
 def _team_record(team: SampleTeam, chance: Random) -> dict[str, object]:
@@ -255,28 +242,30 @@ def _generate_agents(
     """Return `count` agents of the company of `offices`; of 16 one was deactivated lately and one long ago."""
     chance = seeded_random(seed, f"agents of {offices[0].company.key}")
     still_open = [office for office in offices if office.deactivated is None]
-    return [
-        _agent(position, pick(chance, still_open), _team_of(position, teams), chance, _deactivated_at(position, clock))
-        for position in range(count)
-    ]
-
-
-def _agent(
-    position: int, office: SampleOffice, team: SampleTeam | None, chance: Random, deactivated: int | None
-) -> SampleAgent:
-    identifier = uuid(chance)
-    first, last = pick(chance, load_names().first), pick(chance, load_names().last)
-    return SampleAgent(
-        uuid=identifier,
-        first=first,
-        last=last,
-        number=1001 + position,
-        office=office,
-        team=team,
-        deactivated=deactivated,
-        list_side=_list_side(f"{first} {last}", identifier, office),
-        buyer_side=_buyer_side(f"{first} {last}", identifier, office),
-    )
+    agents = []
+    for position in range(count):
+        office, identifier = pick(chance, still_open), uuid(chance)
+        first, last = pick(chance, load_names().first), pick(chance, load_names().last)
+        list_side: dict[str, object] = {
+            "ListOfficeName": office.name,
+            "ListAgentFullName": f"{first} {last}",
+            "ListAgentUUID": identifier,
+            "ListAgentOfficeID": str(office.number),
+            "ListAgentPlatformOfficeID": office.platform_office_id,
+            "ListOfficeAOR": "Sample Association of Realtors (generated)",
+            "ListOfficeAORArea": office.city,
+        }
+        buyer_side: dict[str, object] = {
+            "BuyerAgentFullName": f"{first} {last}",
+            "BuyerAgentUUID": identifier,
+            "BuyerAgentOfficeName": office.name,
+            "BuyerAgentOfficeID": str(office.number),
+            "BuyerAgentPlatformOfficeID": office.platform_office_id,
+        }
+        team = teams[position // 3 % len(teams)] if position % 3 == 0 else None
+        names = (identifier, first, last, 1001 + position)
+        agents.append(SampleAgent(*names, office, team, _deactivated_at(position, clock), list_side, buyer_side))
+    return agents
 
 
 def _deactivated_at(position: int, clock: SampleClock) -> int | None:
@@ -285,30 +274,89 @@ def _deactivated_at(position: int, clock: SampleClock) -> int | None:
     return clock.now - (30 + position % 600) * DAY if position % 16 == 13 else None
 
 
-def _team_of(position: int, teams: Sequence[SampleTeam]) -> SampleTeam | None:
-    return teams[position // 3 % len(teams)] if position % 3 == 0 else None
+_MLS = {"name": "sample_mls", "display_name": "Sample MLS (generated)", "mls_abbreviation": "SMLS", "agent_id": None}
 
 
-def _list_side(name: str, identifier: str, office: SampleOffice) -> dict[str, object]:
-    return {
-        "ListOfficeName": office.name,
-        "ListAgentFullName": name,
-        "ListAgentUUID": identifier,
-        "ListAgentOfficeID": str(office.number),
-        "ListAgentPlatformOfficeID": office.platform_office_id,
-        "ListOfficeAOR": "Sample Association of Realtors (generated)",
-        "ListOfficeAORArea": office.city,
+def agent_lines(agents: Iterable[SampleAgent], seed: int, clock: SampleClock) -> Iterator[bytes]:
+    chance = seeded_random(seed, "agent records")
+    for agent in agents:
+        updated = agent.deactivated or clock.last_changed(chance)
+        record, extras = _agent_record(agent, updated, chance), {"source_agent_id": agent.source_agent_id}
+        if agent.deactivated:
+            extras["deactivated_at"] = format_timestamp(agent.deactivated)
+            record |= {"deactivated_timestamp": agent.deactivated // 1000, "profile_visible_online": False}
+        yield envelope_line(agent.office.company.key, updated, record, extras)
+
+
+def _agent_record(agent: SampleAgent, updated: int, chance: Random) -> dict[str, object]:
+    office, company, team, address = agent.office, agent.office.company, agent.team, agent.platform_agent_id
+    photo = f"https://photos.example.com/agents/{agent.uuid}"
+    private = f"{agent.first}.{agent.last}@mail.example.org".lower()
+    postal = {"street": office.street, "city": office.city, "state": "WA", "zip": office.zip_code}
+    return blank_record("Agent") | {
+        "platform_agent_id": address,
+        "agent_uuid": agent.uuid,
+        "uuid": agent.uuid,
+        "name": f"{agent.first} {agent.last}",
+        "first_name": agent.first,
+        "last_name": agent.last,
+        "bio": f"A generated profile: {agent.first} shows homes out of {office.name}.",
+        "client_id_2": f"C2-{company.numeric_id}-{agent.number}",
+        "license": f"SAMPLE-{between(chance, 10_000, 99_999)}",
+        "mls_name": _MLS["display_name"],
+        "mls_abbreviation": _MLS["mls_abbreviation"],
+        "available_mls": [_MLS],
+        "title": pick(chance, load_names().titles),
+        "profile_image_url": f"{photo}.jpg",
+        "profile_thumb_url": f"{photo}-thumb.jpg",
+        "source_metadata": [{"identifier_source": "sample", "identifier_type": "number", "identifier_key": None}],
+        "platform_office_id": office.platform_office_id,
+        "office_id": office.number,
+        "office_name": office.name,
+        "client_office_id": f"GEN-{office.number}" if company.client_company_id else None,
+        "company_id": int(company.numeric_id),
+        "client_company_id": company.client_company_id,
+        **{f"office_address_{part}": value for part, value in postal.items()},
+        **{f"office_mailing_address_{part}": value for part, value in postal.items()},
+        "office_phone_number": office.phone,
+        "region": "Puget Sound",
+        "main_phone_number": phone(chance),
+        "primary_email_address": address,
+        "secondary_email_address": private,
+        "email_addresses": {
+            "primary": address,
+            "display": address,
+            "alternate": private,
+            "platform_sync": address,
+            "portal": None,
+            "lead_routing": None,
+        },
+        "home_page": f"https://www.{company.domain}/agents/{agent.number}",
+        "website_base_url": f"https://www.{company.domain}",
+        "agent_website": {"base_url": None, "bio_page_slug": None},
+        "has_product_access": chance.random() < 0.9,
+        "has_engage_access": chance.random() < 0.6,
+        "access_level": pick(chance, ("agent", "agent", "agent", "office", "company")),
+        "view_level": pick(chance, ("agent", "office")),
+        "profile_visible_online": chance.random() < 0.95,
+        "created_timestamp": (updated - between(chance, 1, 3000) * DAY) // 1000,
+        "last_updated_timestamp": updated // 1000,
+        "last_updated": updated // 1000,
+        "modification_timestamp": format_timestamp(updated),
+        "teams": [{"uuid": team.uuid, "name": team.name}] if team else [],
+        "service_area_zip_codes": [office.zip_code],
+        "partners": [f"{company.key}-title"] if chance.random() < 0.2 else [],
+        "company_programs": [pick(chance, load_names().programs)] if chance.random() < 0.3 else [],
+        "languages": ["English", *([pick(chance, load_names().languages)] if chance.random() < 0.3 else [])],
+        "user_reviews": [_review(chance)] if chance.random() < 0.25 else [],
+        "gci_goal": between(chance, 8, 60) * 5000,
+        "buyer_commission_rate": pick(chance, (2.0, 2.25, 2.5, 2.75)),
+        "seller_commission_rate": pick(chance, (2.5, 2.75, 3.0)),
     }
 
 
-def _buyer_side(name: str, identifier: str, office: SampleOffice) -> dict[str, object]:
-    return {
-        "BuyerAgentFullName": name,
-        "BuyerAgentUUID": identifier,
-        "BuyerAgentOfficeName": office.name,
-        "BuyerAgentOfficeID": str(office.number),
-        "BuyerAgentPlatformOfficeID": office.platform_office_id,
-    }
+def _review(chance: Random) -> dict[str, object]:
+    return {"rating": between(chance, 3, 5), "text": "A generated review: answered fast and knew the area."}
 
 
 _SECOND_AGENT_SHARE = 0.12
@@ -341,20 +389,11 @@ class SampleStaff:
 
     def __init__(self, listings: int, seed: int, clock: SampleClock) -> None:
         self.companies = [_company_staff(company, listings, seed, clock) for company in load_companies()]
+        self.offices = [office for house in self.companies for office in house.offices]
+        self.teams = [team for house in self.companies for team in house.teams]
+        self.agents = [agent for house in self.companies for agent in house.agents]
         shares = {number: round(house.company.share * 100) for number, house in enumerate(self.companies)}
         self._weighted = [self.companies[number] for number in weighted_list(shares)]
-
-    @property
-    def offices(self) -> list[SampleOffice]:
-        return [office for house in self.companies for office in house.offices]
-
-    @property
-    def teams(self) -> list[SampleTeam]:
-        return [team for house in self.companies for team in house.teams]
-
-    @property
-    def agents(self) -> list[SampleAgent]:
-        return [agent for house in self.companies for agent in house.agents]
 
     def company_for(self, position: int, chance: Random) -> CompanyStaff:
         """Return the house of the record at `position`: the first records go round, so that no house is empty."""

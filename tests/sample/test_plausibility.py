@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from sample import write_source
-from sample.agent_records import agent_lines
 from sample.ingredients import SampleClock, seeded_random
 from sample.properties import cycle_sales, read_sales
-from sample.staff import SampleStaff
+from sample.staff import SampleStaff, agent_lines
 from tests.sample.conftest import Source
 
 WEEK = dt.timedelta(days=7)
