@@ -15,7 +15,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 # Before a capital that follows a small letter or digit, and before the last capital of a run before a small letter.
@@ -182,83 +182,36 @@ class Field:
         return replace(self, is_shown_exact=True)
 
 
-def string(name: str, note: str = "") -> Field:
-    return Field(name=name, kind=FieldKind.STRING, note=note)
+def _field(kind: FieldKind, name: str, note: str = "", *, form: TextForm | None = None) -> Field:
+    return Field(name=name, kind=kind, note=note, form=form)
+
+
+def _nested(kind: FieldKind, name: str, *members: Field, object_name: str) -> Field:
+    return Field(name=name, kind=kind, members=members, object_name=object_name)
+
+
+# What declares a field of each kind, by its name and a note.
+string = partial(_field, FieldKind.STRING)
+uuid = partial(_field, FieldKind.STRING, form=TextForm.UUID)  # stored in lower case
+reference = partial(_field, FieldKind.STRING, form=TextForm.REFERENCE)  # an identifier that requests select by
+local_time = partial(_field, FieldKind.STRING, form=TextForm.LOCAL_TIME)  # HH:MM:SS
+date = partial(_field, FieldKind.DATE)  # YYYY-MM-DD
+date_time = partial(_field, FieldKind.DATE_TIME)  # ISO 8601 with offset
+integer = partial(_field, FieldKind.INTEGER)
+unix = partial(_field, FieldKind.UNIX)  # whole seconds since 1970
+number = partial(_field, FieldKind.NUMBER)  # may have a fraction
+boolean = partial(_field, FieldKind.BOOLEAN)
+untyped = partial(_field, FieldKind.UNTYPED)
+strings = partial(_field, FieldKind.STRINGS)
+untyped_list = partial(_field, FieldKind.UNTYPED_LIST)
+# By its name and its members; `object_name` names one object in JSON Schema.
+nested = partial(_nested, FieldKind.OBJECT)
+objects = partial(_nested, FieldKind.OBJECTS)
 
 
 def strings_named(*names: str) -> tuple[Field, ...]:
-    """Declare several strings."""
-    return tuple(string(name) for name in names)
-
-
-def uuid(name: str, note: str = "") -> Field:
-    """Declare a UUID, stored in lower case."""
-    return Field(name=name, kind=FieldKind.STRING, note=note, form=TextForm.UUID)
-
-
-def reference(name: str, note: str = "") -> Field:
-    """Declare an identifier that requests select by."""
-    return Field(name=name, kind=FieldKind.STRING, note=note, form=TextForm.REFERENCE)
-
-
-def local_time(name: str, note: str = "") -> Field:
-    """Declare a local time of day, `HH:MM:SS`."""
-    return Field(name=name, kind=FieldKind.STRING, note=note, form=TextForm.LOCAL_TIME)
-
-
-def date(name: str, note: str = "") -> Field:
-    """Declare a date, `YYYY-MM-DD`."""
-    return Field(name=name, kind=FieldKind.DATE, note=note)
-
-
-def date_time(name: str, note: str = "") -> Field:
-    """Declare an ISO 8601 timestamp with offset."""
-    return Field(name=name, kind=FieldKind.DATE_TIME, note=note)
-
-
-def integer(name: str, note: str = "") -> Field:
-    """Declare a whole number."""
-    return Field(name=name, kind=FieldKind.INTEGER, note=note)
-
-
-def unix(name: str, note: str = "") -> Field:
-    """Declare a timestamp in whole seconds since 1970."""
-    return Field(name=name, kind=FieldKind.UNIX, note=note)
-
-
-def number(name: str, note: str = "") -> Field:
-    """Declare a number that may have a fraction."""
-    return Field(name=name, kind=FieldKind.NUMBER, note=note)
-
-
-def boolean(name: str, note: str = "") -> Field:
-    return Field(name=name, kind=FieldKind.BOOLEAN, note=note)
-
-
-def untyped(name: str) -> Field:
-    """Declare a field that the contract shows as null or an empty object."""
-    return Field(name=name, kind=FieldKind.UNTYPED)
+    return tuple(map(string, names))
 
 
 def untyped_named(*names: str) -> tuple[Field, ...]:
-    return tuple(untyped(name) for name in names)
-
-
-def nested(name: str, *members: Field, object_name: str) -> Field:
-    """Declare an object; `object_name` names it in JSON Schema."""
-    return Field(name=name, kind=FieldKind.OBJECT, members=members, object_name=object_name)
-
-
-def strings(name: str, note: str = "") -> Field:
-    """Declare a list of strings."""
-    return Field(name=name, kind=FieldKind.STRINGS, note=note)
-
-
-def objects(name: str, *members: Field, object_name: str) -> Field:
-    """Declare a list of objects; `object_name` names one of them in JSON Schema."""
-    return Field(name=name, kind=FieldKind.OBJECTS, members=members, object_name=object_name)
-
-
-def untyped_list(name: str) -> Field:
-    """Declare a list whose elements the contract leaves open."""
-    return Field(name=name, kind=FieldKind.UNTYPED_LIST)
+    return tuple(map(untyped, names))

@@ -6,6 +6,7 @@ A number may be given as a text: what a decimal property shows is what its searc
 import re
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from math import isfinite
 
 # An Elasticsearch field mapping.
@@ -72,21 +73,6 @@ def keyword(name: str, *sources: str, refers_to: str = "") -> SearchField:
     return SearchField(name=name, mapping=_FILTER_KEYWORD, sources=sources or (name,), refers_to=refers_to)
 
 
-def keyword_with_doc_values(name: str, source: str = "") -> SearchField:
-    """Declare an exact-match filter that can be sorted by, and whose value is read from doc values."""
-    return SearchField(name=name, mapping={"type": "keyword"}, sources=(source or name,))
-
-
-def whole_number(name: str, source: str) -> SearchField:
-    """Declare a whole number to compare with."""
-    return SearchField(name=name, mapping=_LONG, sources=(source,))
-
-
-def decimal(name: str, source: str) -> SearchField:
-    """Declare a number to compare with, with the source's fraction; 64-bit floating point."""
-    return SearchField(name=name, mapping=_DOUBLE, sources=(source,), conversion=Conversion.EXACT)
-
-
 def feature(name: str, feature_name: str) -> SearchField:
     """Declare an exact-match filter on the values of a property feature."""
     return SearchField(
@@ -98,56 +84,33 @@ def feature(name: str, feature_name: str) -> SearchField:
     )
 
 
-def element_count(name: str, source: str) -> SearchField:
-    """Declare the number of elements of a list; records whose list is empty have no value."""
-    return SearchField(name=name, mapping={"type": "integer"}, sources=(source,), conversion=Conversion.COUNT)
+def _derived(
+    mapping: FieldMapping,
+    name: str,
+    source: str = "",
+    *,
+    origin: FieldOrigin = FieldOrigin.RECORD,
+    conversion: Conversion = Conversion.VERBATIM,
+) -> SearchField:
+    """Declare a field that is read from one member, by default from the one of its name."""
+    return SearchField(name=name, mapping=mapping, sources=(source or name,), origin=origin, conversion=conversion)
 
 
-def date_millis(name: str, source: str) -> SearchField:
-    """Declare a date of the record, indexed as the milliseconds of its start (UTC)."""
-    return SearchField(name=name, mapping=_LONG, sources=(source,), conversion=Conversion.DAY)
-
-
-def timestamp(name: str, source: str) -> SearchField:
-    """Declare a point in time of the record, ISO 8601 or Unix seconds, as milliseconds since 1970."""
-    return SearchField(name=name, mapping=_LONG, sources=(source,), conversion=Conversion.TIMESTAMP)
-
-
-def flag(name: str, source: str) -> SearchField:
-    """Declare a boolean to filter by."""
-    return SearchField(name=name, mapping=_FLAG, sources=(source,))
-
-
-def presence(name: str, source: str) -> SearchField:
-    """Declare a boolean that is true if `source` is not empty."""
-    return SearchField(name=name, mapping=_FLAG, sources=(source,), conversion=Conversion.PRESENCE)
-
-
-def refusal(name: str, source: str) -> SearchField:
-    """Declare a boolean that is true if `source` is false, and otherwise absent."""
-    return SearchField(name=name, mapping=_FLAG, sources=(source,), conversion=Conversion.REFUSAL)
-
-
-def doc_value(name: str, source: str) -> SearchField:
-    """Declare a value that `timestamps_only` reads from doc values, without loading the record."""
-    return SearchField(name=name, mapping=_DOC_VALUE_KEYWORD, sources=(source,))
-
-
-def envelope_keyword(name: str) -> SearchField:
-    """Declare an exact-match filter on a member of the envelope."""
-    return SearchField(name=name, mapping=_FILTER_KEYWORD, sources=(name,), origin=FieldOrigin.ENVELOPE)
-
-
-def envelope_doc_value(name: str, source: str) -> SearchField:
-    """Declare a value of the envelope that `timestamps_only` reads from doc values."""
-    return SearchField(name=name, mapping=_DOC_VALUE_KEYWORD, sources=(source,), origin=FieldOrigin.ENVELOPE)
-
-
-def envelope_timestamp(name: str, source: str) -> SearchField:
-    """Declare a point in time of the envelope as milliseconds since 1970."""
-    return SearchField(
-        name=name, mapping=_LONG, sources=(source,), origin=FieldOrigin.ENVELOPE, conversion=Conversion.TIMESTAMP
-    )
+# From members of the record, by the name of the field and of its member.
+keyword_with_doc_values = partial(_derived, {"type": "keyword"})  # to filter and sort by, and to read
+whole_number = partial(_derived, _LONG)
+decimal = partial(_derived, _DOUBLE, conversion=Conversion.EXACT)  # with the source's fraction; 64-bit floating point
+element_count = partial(_derived, {"type": "integer"}, conversion=Conversion.COUNT)
+date_millis = partial(_derived, _LONG, conversion=Conversion.DAY)
+timestamp = partial(_derived, _LONG, conversion=Conversion.TIMESTAMP)
+flag = partial(_derived, _FLAG)
+presence = partial(_derived, _FLAG, conversion=Conversion.PRESENCE)
+refusal = partial(_derived, _FLAG, conversion=Conversion.REFUSAL)
+doc_value = partial(_derived, _DOC_VALUE_KEYWORD)  # read by `timestamps_only`, without loading the record
+# From members of the envelope.
+envelope_keyword = partial(_derived, _FILTER_KEYWORD, origin=FieldOrigin.ENVELOPE)
+envelope_doc_value = partial(_derived, _DOC_VALUE_KEYWORD, origin=FieldOrigin.ENVELOPE)
+envelope_timestamp = partial(_derived, _LONG, origin=FieldOrigin.ENVELOPE, conversion=Conversion.TIMESTAMP)
 
 
 # On every document of every resource.
