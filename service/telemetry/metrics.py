@@ -1,6 +1,6 @@
 """Metrics for Prometheus, and their last hour for the console."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from aiohttp import web
@@ -21,80 +21,74 @@ from mappings.resource import Resource
 from service.health.checks import read_standing
 from service.http.problems import problem_middleware
 from service.http.requests import RequestAdapter
-from service.http.send_monitor import SendMonitor
 from service.limits.admission import ConcurrencyLimit
 from service.search.cached_value import CacheAges, CachedValue, refresh_all
 from service.services import Services
 from service.telemetry.observation import Attempts, LoopLag, TimingTotals, TrafficTotals
 
 
-class TimingCollector:
-    """Request seconds by path template and layer, as a summary without quantiles."""
+class ServiceCollector:
+    """The metrics of one process, collected at each request for them."""
 
-    def __init__(self, timings: TimingTotals) -> None:
-        self._timings = timings
-
-    def collect(self) -> Iterator[Metric]:
-        family = SummaryMetricFamily(
-            "brokerage_layer_seconds", "Seconds spent in each layer of requests.", labels=("path", "layer")
-        )
-        for path, layer, total in self._timings.rows():
-            family.add_metric((path, layer), count_value=total.count, sum_value=total.seconds)
-        yield family
-
-
-class AdmissionCollector:
-    def __init__(self, limits: Iterable[ConcurrencyLimit]) -> None:
-        self._limits = tuple(limits)
+    def __init__(self, services: Services, standing: CachedValue[dict[str, StandingTroubles]]) -> None:
+        self._services = services
+        self._standing = standing
 
     def collect(self) -> Iterator[Metric]:
-        slots = GaugeMetricFamily("brokerage_requests_places", "Concurrency limit.", labels=["kind"])
-        running = GaugeMetricFamily("brokerage_requests_running", "Requests being processed.", labels=["kind"])
-        waiting = GaugeMetricFamily("brokerage_requests_waiting", "Queued requests.", labels=["kind"])
-        refused = CounterMetricFamily(
-            "brokerage_requests_refused", "Requests refused because the queue was full or too slow.", labels=["kind"]
-        )
-        for limit in self._limits:
-            slots.add_metric([limit.kind], limit.slots)
-            running.add_metric([limit.kind], limit.running)
-            waiting.add_metric([limit.kind], limit.waiting)
-            refused.add_metric([limit.kind], limit.refused)
-        yield from (slots, running, waiting, refused)
-
-
-class UnsentCollector:
-    def __init__(self, sends: SendMonitor) -> None:
-        self._sends = sends
-
-    def collect(self) -> Iterator[Metric]:
+        totals, limits, engine = self._services.totals, self._services.limits, self._services.engine
+        yield from _timings(totals.timings)
+        yield from _admissions(limits.admission.limits.values())
         text = "Bytes of responses that wait for clients to read them."
-        yield GaugeMetricFamily("brokerage_unsent_bytes", text, value=self._sends.unsent_bytes)
+        yield GaugeMetricFamily("brokerage_unsent_bytes", text, value=limits.unread.unsent_bytes)
+        yield from _traffic(totals.traffic)
+        yield from _engine(engine.attempts, engine.nodes)
+        yield from _progress(totals.loop_lag, self._services.marks)
+        yield from _troubles(self._standing.current, self._services.connection)
 
 
-class TrafficCollector:
-    """Requests, rows, bytes and durations by route."""
+def _timings(timings: TimingTotals) -> Iterator[Metric]:
+    """Yield request seconds by path template and layer, as a summary without quantiles."""
+    family = SummaryMetricFamily(
+        "brokerage_layer_seconds", "Seconds spent in each layer of requests.", labels=("path", "layer")
+    )
+    for path, layer, total in timings.rows():
+        family.add_metric((path, layer), count_value=total.count, sum_value=total.seconds)
+    yield family
 
-    def __init__(self, traffic: TrafficTotals) -> None:
-        self._traffic = traffic
 
-    def collect(self) -> Iterator[Metric]:
-        requests = CounterMetricFamily(
-            "brokerage_requests",
-            "Requests by path template, status and rate tier; 499: the client left before the response was sent.",
-            labels=["route", "status", "tier"],
-        )
-        for (route, status, tier), count in self._traffic.requests.items():
-            requests.add_metric([route, str(status), tier], count)
-        seconds = HistogramMetricFamily(
-            "brokerage_request_seconds",
-            "Seconds until the response was ready to send, by path template and status class.",
-            labels=["route", "status_class"],
-        )
-        for labels, histogram in self._traffic.seconds.items():
-            seconds.add_metric(labels, histogram.buckets(), histogram.sum)
-        yield from (requests, seconds)
-        yield _by_route("brokerage_answer_rows", "Records sent.", self._traffic.rows)
-        yield _by_route("brokerage_answer_bytes", "Bytes of bodies, after compression.", self._traffic.body_bytes)
+def _admissions(limits: Iterable[ConcurrencyLimit]) -> Iterator[Metric]:
+    slots = GaugeMetricFamily("brokerage_requests_places", "Concurrency limit.", labels=["kind"])
+    running = GaugeMetricFamily("brokerage_requests_running", "Requests being processed.", labels=["kind"])
+    waiting = GaugeMetricFamily("brokerage_requests_waiting", "Queued requests.", labels=["kind"])
+    refused = CounterMetricFamily(
+        "brokerage_requests_refused", "Requests refused because the queue was full or too slow.", labels=["kind"]
+    )
+    for limit in limits:
+        slots.add_metric([limit.kind], limit.slots)
+        running.add_metric([limit.kind], limit.running)
+        waiting.add_metric([limit.kind], limit.waiting)
+        refused.add_metric([limit.kind], limit.refused)
+    yield from (slots, running, waiting, refused)
+
+
+def _traffic(traffic: TrafficTotals) -> Iterator[Metric]:
+    requests = CounterMetricFamily(
+        "brokerage_requests",
+        "Requests by path template, status and rate tier; 499: the client left before the response was sent.",
+        labels=["route", "status", "tier"],
+    )
+    for (route, status, tier), count in traffic.requests.items():
+        requests.add_metric([route, str(status), tier], count)
+    seconds = HistogramMetricFamily(
+        "brokerage_request_seconds",
+        "Seconds until the response was ready to send, by path template and status class.",
+        labels=["route", "status_class"],
+    )
+    for labels, histogram in traffic.seconds.items():
+        seconds.add_metric(labels, histogram.buckets(), histogram.sum)
+    yield from (requests, seconds)
+    yield _by_route("brokerage_answer_rows", "Records sent.", traffic.rows)
+    yield _by_route("brokerage_answer_bytes", "Bytes of bodies, after compression.", traffic.body_bytes)
 
 
 def _by_route(name: str, text: str, totals: Mapping[str, int]) -> Metric:
@@ -104,28 +98,22 @@ def _by_route(name: str, text: str, totals: Mapping[str, int]) -> Metric:
     return family
 
 
-class EngineCollector:
-    """Requests to Elasticsearch, and the state of its nodes, counted without names because addresses change."""
-
-    def __init__(self, attempts: Attempts, nodes: Iterable[NodeHealth]) -> None:
-        self._attempts = attempts
-        self._nodes = tuple(nodes)
-
-    def collect(self) -> Iterator[Metric]:
-        seconds = HistogramMetricFamily(
-            "brokerage_elasticsearch_request_seconds",
-            "Seconds of requests to Elasticsearch, including the wait for a connection, by status class; none: no "
-            "response.",
-            labels=["status_class"],
-        )
-        for outcome, histogram in self._attempts.seconds.items():
-            seconds.add_metric([outcome], histogram.buckets(), histogram.sum)
-        running = sum(len(node.in_flight) for node in self._nodes)
-        nodes = GaugeMetricFamily("brokerage_elasticsearch_nodes", "Nodes by state.", labels=["state"])
-        for state, count in node_states(self._nodes).items():
-            nodes.add_metric([state], count)
-        yield from (seconds, nodes)
-        yield GaugeMetricFamily("brokerage_elasticsearch_requests_running", "Requests in flight.", value=running)
+def _engine(attempts: Attempts, nodes: Sequence[NodeHealth]) -> Iterator[Metric]:
+    """Yield requests to Elasticsearch, and the state of its nodes, without names because addresses change."""
+    seconds = HistogramMetricFamily(
+        "brokerage_elasticsearch_request_seconds",
+        "Seconds of requests to Elasticsearch, including the wait for a connection, by status class; none: no "
+        "response.",
+        labels=["status_class"],
+    )
+    for outcome, histogram in attempts.seconds.items():
+        seconds.add_metric([outcome], histogram.buckets(), histogram.sum)
+    running = sum(len(node.in_flight) for node in nodes)
+    by_state = GaugeMetricFamily("brokerage_elasticsearch_nodes", "Nodes by state.", labels=["state"])
+    for state, count in node_states(nodes).items():
+        by_state.add_metric([state], count)
+    yield from (seconds, by_state)
+    yield GaugeMetricFamily("brokerage_elasticsearch_requests_running", "Requests in flight.", value=running)
 
 
 def node_states(nodes: Iterable[NodeHealth]) -> dict[str, int]:
@@ -136,53 +124,41 @@ def node_states(nodes: Iterable[NodeHealth]) -> dict[str, int]:
     return states
 
 
-class ProgressCollector:
-    def __init__(self, loop_lag: LoopLag, marks: Mapping[Resource, CachedValue[Mark | None]]) -> None:
-        self._loop_lag = loop_lag
-        self._marks = marks
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the three metrics. A resource that was never loaded has no watermark."""
-        lag = HistogramMetricFamily("brokerage_loop_lag_seconds", "Event loop lag, measured four times a second.")
-        lag.add_metric([], self._loop_lag.seconds.buckets(), self._loop_lag.seconds.sum)
-        clock = GaugeMetricFamily(
-            "brokerage_index_mark_timestamp_seconds",
-            "The watermark: everything stamped up to this time is visible, in seconds since 1970.",
-            labels=["resource"],
-        )
-        sequence = GaugeMetricFamily(
-            "brokerage_index_mark_sequence", "Number of changes that the indexer has published.", labels=["resource"]
-        )
-        for resource, cached in self._marks.items():
-            if (mark := cached.current) is not None:
-                clock.add_metric([resource.alias], mark.clock / 1000)
-                sequence.add_metric([resource.alias], mark.sequence)
-        yield from (lag, clock, sequence)
+def _progress(loop_lag: LoopLag, marks: Mapping[Resource, CachedValue[Mark | None]]) -> Iterator[Metric]:
+    """Yield the event loop lag, and the watermarks as last read. A resource that was never loaded has none."""
+    lag = HistogramMetricFamily("brokerage_loop_lag_seconds", "Event loop lag, measured four times a second.")
+    lag.add_metric([], loop_lag.seconds.buckets(), loop_lag.seconds.sum)
+    clock = GaugeMetricFamily(
+        "brokerage_index_mark_timestamp_seconds",
+        "The watermark: everything stamped up to this time is visible, in seconds since 1970.",
+        labels=["resource"],
+    )
+    sequence = GaugeMetricFamily(
+        "brokerage_index_mark_sequence", "Number of changes that the indexer has published.", labels=["resource"]
+    )
+    for resource, cached in marks.items():
+        if (mark := cached.current) is not None:
+            clock.add_metric([resource.alias], mark.clock / 1000)
+            sequence.add_metric([resource.alias], mark.sequence)
+    yield from (lag, clock, sequence)
 
 
-class TroublesCollector:
-    """Records that are not served as their source says, as last read."""
-
-    def __init__(self, standing: CachedValue[dict[str, StandingTroubles]], connection: ConnectionSettings) -> None:
-        self._standing = standing
-        self._connection = connection
-
-    def collect(self) -> Iterator[Metric]:
-        count = GaugeMetricFamily(
-            "brokerage_index_troubles", "Records that are not served as their source says.", labels=["resource"]
-        )
-        since = GaugeMetricFamily(
-            "brokerage_index_trouble_oldest_timestamp_seconds",
-            "When the oldest of them could not be read for the first time, in seconds since 1970.",
-            labels=["resource"],
-        )
-        standing = self._standing.current
-        for resource in () if standing is None else RESOURCES:
-            found = (standing or {}).get(self._connection.alias(resource), StandingTroubles())
-            count.add_metric([resource.alias], found.count)
-            if found.count:
-                since.add_metric([resource.alias], found.since / 1000)
-        yield from (count, since)
+def _troubles(standing: Mapping[str, StandingTroubles] | None, connection: ConnectionSettings) -> Iterator[Metric]:
+    """Yield the numbers of records that are not served as their source says, as last read."""
+    count = GaugeMetricFamily(
+        "brokerage_index_troubles", "Records that are not served as their source says.", labels=["resource"]
+    )
+    since = GaugeMetricFamily(
+        "brokerage_index_trouble_oldest_timestamp_seconds",
+        "When the oldest of them could not be read for the first time, in seconds since 1970.",
+        labels=["resource"],
+    )
+    for resource in () if standing is None else RESOURCES:
+        found = (standing or {}).get(connection.alias(resource), StandingTroubles())
+        count.add_metric([resource.alias], found.count)
+        if found.count:
+            since.add_metric([resource.alias], found.since / 1000)
+    yield from (count, since)
 
 
 _TROUBLES_AGES = CacheAges(fresh_seconds=10.0, stale_seconds=30.0)
@@ -192,9 +168,9 @@ _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 def create_metrics_app(services: Services) -> web.Application:
     # All counters are created at the start of the process, which `process_start_time_seconds` reports.
     disable_created_metrics()  # type: ignore[no-untyped-call]
-    registry = _registry(services)
     standing = CachedValue(partial(read_standing, services.engine, services.connection), _TROUBLES_AGES)
-    registry.register(TroublesCollector(standing, services.connection))
+    registry = CollectorRegistry()
+    registry.register(ServiceCollector(services, standing))
 
     async def metrics(_: web.Request) -> web.Response:
         await refresh_all([*services.marks.values(), standing])
@@ -204,14 +180,3 @@ def create_metrics_app(services: Services) -> web.Application:
     app = web.Application(middlewares=[problem_middleware((), RequestAdapter())])
     app.router.add_get("/metrics", metrics)
     return app
-
-
-def _registry(services: Services) -> CollectorRegistry:
-    registry = CollectorRegistry()
-    registry.register(TimingCollector(services.totals.timings))
-    registry.register(AdmissionCollector(services.limits.admission.limits.values()))
-    registry.register(UnsentCollector(services.limits.unread))
-    registry.register(TrafficCollector(services.totals.traffic))
-    registry.register(EngineCollector(services.engine.attempts, services.engine.nodes))
-    registry.register(ProgressCollector(services.totals.loop_lag, services.marks))
-    return registry
