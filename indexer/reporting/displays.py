@@ -5,9 +5,10 @@ At its end they show its summary: the counts of each resource, and then what is 
 
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Protocol, Self, TextIO
+from typing import Self, TextIO
 
 import orjson
 from rich.console import Console
@@ -24,26 +25,29 @@ _FINAL_STAGES = frozenset(
 )
 
 
-class Display(Protocol):
-    """Shows a run, as a context."""
+class Display(ABC):
+    """Shows a run, as a context; `finish` is called after its end."""
 
     def __enter__(self) -> Self:
-        """Begin."""
+        return self
 
-    def __exit__(self, *details: object) -> None:
-        """End, before `finish`."""
+    def __exit__(self, *_details: object) -> None:
+        return None
 
+    @abstractmethod
     def show(self, report: ResourceReport) -> None:
         """Show the progress of a resource."""
 
+    @abstractmethod
     def note(self, sentence: str) -> None:
         """Show a sentence."""
 
     def finish(self, summary: RunSummary) -> None:
-        """Show the summary."""
+        for line in _summary_lines(summary):
+            self.note(line)
 
 
-class TerminalProgress:
+class TerminalProgress(Display):
     """One bar per resource: share of the source read, records, rate, time left, retries and dead letters."""
 
     def __init__(self, console: Console) -> None:
@@ -90,23 +94,13 @@ class TerminalProgress:
         counts += [f"[red]{report.dead:,} dead letters[/red]"] if report.dead else []
         return f"{', '.join(counts)} ({report.stage})"
 
-    def finish(self, summary: RunSummary) -> None:
-        for line in _summary_lines(summary):
-            self.note(line)
 
-
-class _Written:
+class _Written(Display):
     """A display that is written to a stream, which the caller closes."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._written = time.monotonic()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_details: object) -> None:
-        """Do nothing."""
 
 
 class PlainProgress(_Written):
@@ -126,10 +120,6 @@ class PlainProgress(_Written):
         self._written = time.monotonic()
         self._stream.write(printable(f"{sentence}\n"))
         self._stream.flush()
-
-    def finish(self, summary: RunSummary) -> None:
-        for line in _summary_lines(summary):
-            self.note(line)
 
 
 class JsonProgress(_Written):
@@ -229,8 +219,8 @@ def _coverage(report: ResourceReport) -> str:
 
 def _rounded(report: ResourceReport) -> str:
     """Return the count of rounded numbers and the fields that have most of them, each with an example."""
-    most = sorted(report.roundings, key=lambda each: -each.count)
-    named = [f"{each.count:,} {each.field}, such as {each.given} to {each.whole}" for each in most]
+    most = sorted(report.roundings, key=lambda rounding: -rounding.count)
+    named = [f"{rounding.count:,} {rounding.field}, such as {rounding.given} to {rounding.whole}" for rounding in most]
     more = [f"{len(most) - _MAX_ROUNDED_FIELDS} more fields"] if len(most) > _MAX_ROUNDED_FIELDS else []
     fields = "; ".join([*named[:_MAX_ROUNDED_FIELDS], *more])
     return f"{report.rounded:,} numbers rounded" + (f" ({fields})" if fields else "")
