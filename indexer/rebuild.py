@@ -24,7 +24,7 @@ from indexer.generations.gates import (
 )
 from indexer.generations.lifecycle import GenerationLifecycle, live_generations
 from indexer.generations.preflight import preflight
-from indexer.load.loader import Loading, OwnProcess, load
+from indexer.load.loader import Loading, load, load_here
 from indexer.lock import open_run
 from indexer.reporting.report import (
     DeadLetters,
@@ -129,12 +129,12 @@ def _report_wait(report: ResourceReport, on_progress: OnProgress, note: str) -> 
 async def _open_loading(context: IndexerContext, processes: int) -> AsyncIterator[Loading]:
     """Return how a run loads; with several `processes`, they end with it."""
     if processes == 1:
-        yield OwnProcess()
+        yield load_here
         return
     from indexer.load.processes import LoaderPool  # noqa: PLC0415 - one process needs none of it
 
     async with LoaderPool(context, processes) as pool:
-        yield pool
+        yield pool.pieces
 
 
 @contextmanager
@@ -142,7 +142,7 @@ def _opened_job(
     context: IndexerContext, source: Source, known: Companies, request: RebuildRequest, report: ResourceReport
 ) -> Iterator[BuildJob]:
     """Open the job of one resource; a refusal ends it, and is reported, not raised."""
-    resource = next(each for each in RESOURCES if each.alias == report.resource)
+    resource = next(declared for declared in RESOURCES if declared.alias == report.resource)
     settings, started, report.note = context.settings, time.monotonic(), None
     with closing(DeadLetters(settings.dead_letter_folder, resource.alias)) as letters:
         limit, show = settings.dead_letter_limit, request.on_progress

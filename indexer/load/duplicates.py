@@ -169,7 +169,7 @@ def older_copies(rows: list[IndexRow]) -> list[IndexRow]:
     for row in rows:
         other = newest.setdefault(row.id, row)
         if other is not row:
-            low, high = sorted((other, row), key=lambda each: (each.stored_version, each.content))
+            low, high = sorted((other, row), key=lambda copy: (copy.stored_version, copy.content))
             newest[row.id] = high
             older.append(low)
     return older

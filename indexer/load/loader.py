@@ -10,11 +10,11 @@ import asyncio
 import heapq
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 from indexer.bulk import BulkResult, BulkSender, BulkWrite
 from indexer.changes.rewrites import fetch_copies
@@ -48,29 +48,21 @@ _MAX_CHECKPOINT_RECORDS = 50_000
 _CHUNKS_AHEAD = 2
 
 
-class Pieces(Protocol):
+class Pieces(NamedTuple):
     """The remaining lines of a source in pieces, of which several are loaded at once.
 
+    `read` returns the next piece, None at the end, and runs in a thread; `load` writes the documents of a piece.
     `ahead` is how many may be in memory: those in flight and a few beyond.
     """
 
+    read: Callable[[], Any | None]
+    load: Callable[[Any], Awaitable[LoadedLines]]
     ahead: int
 
-    def read(self) -> Any | None:
-        """Return the next piece, None at the end. Runs in a thread."""
 
-    async def load(self, piece: Any) -> LoadedLines:
-        """Write the documents of a piece."""
-
-
-class Loading(Protocol):
-    """How lines are loaded: by this process, or by others."""
-
-    def pieces(self, load: Load) -> AbstractContextManager[Pieces]:
-        """Open what remains of the source of a load."""
-
-    async def finish(self, load: Load) -> None:
-        """Return once no request of the load can arrive any more."""
+# How lines are loaded, by this process or by others: opens what remains of the source of a load. Once that is closed,
+# no request of the load can arrive any more.
+Loading: TypeAlias = "Callable[[Load], AbstractAsyncContextManager[Pieces]]"
 
 
 async def load(candidate: Candidate, loading: Loading) -> None:
@@ -145,14 +137,14 @@ class Load:
         job, line = self.candidate.job, self.candidate.progress.line
         with job.source.open(job.resource) as reading:
             job.report.bytes_total, job.dead_letters.stray = reading.total, reading.stray
-            yield replace(reading, lines=dropwhile(lambda each: each.position <= line, reading.lines))
+            yield replace(reading, lines=dropwhile(lambda item: item.position <= line, reading.lines))
 
     async def read_all(self, loading: Loading) -> None:
         """Write every envelope that remains.
 
         A few pieces are read ahead, counted from the first that is not acknowledged, which bounds the memory.
         """
-        with loading.pieces(self) as pieces:
+        async with loading(self) as pieces:
             capacity, number = asyncio.Semaphore(pieces.ahead), 0
             try:
                 async with asyncio.TaskGroup() as tasks:
@@ -163,7 +155,6 @@ class Load:
                         await capacity.acquire()
             except BaseExceptionGroup as failures:
                 raise failures.exceptions[0] from None
-        await loading.finish(self)
 
     async def _handle(self, number: int, piece: Any, pieces: Pieces, capacity: asyncio.Semaphore) -> None:
         self._finished[number] = await pieces.load(piece)
@@ -230,31 +221,13 @@ class Load:
             raise RefusedError(f"{index} differs from what was read: {', '.join(differences[:10])}. Run it again.")
 
 
-class OwnProcess:
-    """Reads and parses chunks in a thread, and writes them."""
-
-    @contextmanager
-    def pieces(self, load: Load) -> Iterator[Chunks]:
-        job, settings = load.candidate.job, load.candidate.context.settings
-        with load.remaining_lines() as remaining:
-            parser = LineParser(job.resource, job.companies, settings)
-            yield Chunks(ChunkReader(parser, remaining, settings), load.writer(load.sender), chunks_ahead(settings))
-
-    async def finish(self, load: Load) -> None:
-        """Do nothing: every request has been answered."""
-
-
-@dataclass
-class Chunks:
-    reader: ChunkReader
-    writer: ChunkWriter
-    ahead: int
-
-    def read(self) -> ParsedChunk | None:
-        return self.reader.read()
-
-    async def load(self, piece: ParsedChunk) -> LoadedLines:
-        return await self.writer.write(piece)
+@asynccontextmanager
+async def load_here(load: Load) -> AsyncIterator[Pieces]:
+    """Read and parse chunks in a thread, and write them."""
+    job, settings = load.candidate.job, load.candidate.context.settings
+    with load.remaining_lines() as remaining:
+        reader = ChunkReader(LineParser(job.resource, job.companies, settings), remaining, settings)
+        yield Pieces(reader.read, load.writer(load.sender).write, chunks_ahead(settings))
 
 
 def chunks_ahead(settings: IndexerSettings) -> int:

@@ -14,15 +14,16 @@ import struct
 import subprocess
 import sys
 from asyncio.subprocess import Process
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, Self, cast
 
 from cluster.connection import ConnectionSettings
 from indexer.documents.companies import Companies
 from indexer.errors import IndexerError
-from indexer.load.loader import DocumentSample, Load, LoadedLines, SampledDocument
+from indexer.load.loader import DocumentSample, Load, LoadedLines, Pieces, SampledDocument
 from indexer.lock import wait_for_bulk_tasks
 from indexer.settings import IndexerContext, IndexerSettings
 from indexer.source.files import open_raw
@@ -211,13 +212,21 @@ class LoaderPool:
     async def __aexit__(self, *_details: object) -> None:
         await asyncio.gather(*(place.end() for place in self._places))
 
-    @contextmanager
-    def pieces(self, load: Load) -> Iterator[Ranges]:
+    @asynccontextmanager
+    async def pieces(self, load: Load) -> AsyncIterator[Pieces]:
+        """Open what remains; then report processes that ended, and wait until no request of them can arrive."""
         self.exits.clear()
         job, live, sender = load.candidate.job, load.candidate.progress.live, load.sender
         order = LoadOrder(job.resource, job.companies, live, sender.index, sender.opaque_id, sender.ranges)
         with self._ranges(load) as lines:
-            yield Ranges(lines, self, order, load.sample, _RANGES_PER_PROCESS * len(self._places))
+            ahead = _RANGES_PER_PROCESS * len(self._places)
+            yield Pieces(lines.read, partial(self._load, order, load.sample), ahead)
+        if self.exits:
+            job.report.warnings.append(
+                f"processes that loaded lines ended {len(self.exits)} times, the last one with {self.exits[-1]}; "
+                "others have loaded these lines"
+            )
+            await wait_for_bulk_tasks(self._context.client, sender.opaque_id, self._context.settings.retry_seconds)
 
     @contextmanager
     def _ranges(self, load: Load) -> Iterator[FileRanges | LineBatches]:
@@ -233,48 +242,23 @@ class LoaderPool:
             size = range_size(job.report.bytes_total, len(self._places))
             yield FileRanges(path, raw, size, load.candidate.progress.line)
 
-    async def finish(self, load: Load) -> None:
-        """Report the processes that ended during a load, and wait until no request of them may arrive later."""
-        if self.exits:
-            load.candidate.job.report.warnings.append(
-                f"processes that loaded lines ended {len(self.exits)} times, the last one with {self.exits[-1]}; "
-                "others have loaded these lines"
-            )
-            await wait_for_bulk_tasks(self._context.client, load.sender.opaque_id, self._context.settings.retry_seconds)
-
-    async def load(self, order: LoadOrder, lines: LineRange) -> RangeOutcome:
+    async def _load(self, order: LoadOrder, sample: DocumentSample, lines: LineRange) -> LoadedLines:
         """Load a range, again if its process ends; raise what the load raises, or IndexerError after many exits."""
         for _ in range(_MAX_EXITS):
             place = await self._free.get()
             try:
-                return await place.load(order, lines)
+                outcome = await place.load(order, lines)
             except LoaderExited as error:
                 self.exits.append(str(error))
+            else:
+                sample.merge(outcome.sample)
+                return outcome.loaded
             finally:
                 self._free.put_nowait(place)
         raise IndexerError(
             f"{_MAX_EXITS} processes ended while they loaded {order.resource.alias} up to line {lines.last_line}, the "
             f"last one with {self.exits[-1]}: see what they printed, and whether this host has enough memory."
         )
-
-
-@dataclass
-class Ranges:
-    """The lines of a source as ranges that the processes of a pool load; `ahead` may be waiting or in flight."""
-
-    lines: FileRanges | LineBatches
-    pool: LoaderPool
-    order: LoadOrder
-    sample: DocumentSample
-    ahead: int
-
-    def read(self) -> LineRange | None:
-        return self.lines.read()
-
-    async def load(self, piece: LineRange) -> LoadedLines:
-        outcome = await self.pool.load(self.order, piece)
-        self.sample.merge(outcome.sample)
-        return outcome.loaded
 
 
 class _Place:
