@@ -87,7 +87,10 @@ def check_source(
     present = require_present(source, RESOURCES)
     companies = companies_from_source(source, settings) if COMPANY in present else _AnyCompanies()
     with _open_ledger() as ledger:
-        checks = {one: _Inspection(source, one, ledger, on_progress).run(companies, settings) for one in present}
+        parsers = {resource: LineParser(resource, companies, settings) for resource in present}
+        checks = {
+            resource: _inspect(source, parser, settings, ledger, on_progress) for resource, parser in parsers.items()
+        }
         ledger.index()
         skipped = skipped_rows(source)
         for resource, check in checks.items():
@@ -98,41 +101,25 @@ def check_source(
     return SourceCheck(tables.notes if tables else [], named, list(checks.values()))
 
 
-class _Inspection:
-    def __init__(self, source: Source, resource: Resource, ledger: IdentifierLedger, on_progress: OnProgress) -> None:
-        self._source, self._resource, self._ledger = source, resource, ledger
-        self._on_progress = on_progress
-        self._report = ResourceReport(resource.alias, RunStage.READING)
-        self._faults, self._statistics = FaultTally(), FieldStatistics(resource)
-        self._deleted = 0
-
-    def run(self, companies: Companies, settings: IndexerSettings) -> ResourceCheck:
-        with self._source.open(self._resource) as stream:
-            self._report.bytes_total = stream.total
-            chunks = ChunkReader(LineParser(self._resource, companies, settings), stream, settings)
-            while (chunk := chunks.read()) is not None:
-                self._add(chunk)
-                self._on_progress(self._report)
-        report = self._report
-        report.stage = RunStage.CHECKED
-        self._on_progress(report)
-        kinds, fields, counts = self._faults.kinds(), self._statistics.summaries, (report.rounded, report.corrected)
-        return ResourceCheck(report.resource, report.read, report.dead, 0, self._deleted, *counts, kinds, fields)
-
-    def _add(self, chunk: ParsedChunk) -> None:
-        report = self._report
-        report.read += chunk.read
-        report.dead += len(chunk.rejected)
-        report.add_roundings(chunk.roundings.values())
-        report.corrected += chunk.corrected
-        report.bytes_read = chunk.position
+def _inspect(
+    source: Source, parser: LineParser, settings: IndexerSettings, ledger: IdentifierLedger, on_progress: OnProgress
+) -> ResourceCheck:
+    resource, deleted = parser.resource, 0
+    report = ResourceReport(resource.alias, RunStage.READING)
+    faults, statistics = FaultTally(), FieldStatistics(resource)
+    for chunk in _counted_chunks(source, parser, report, settings):
         for item in chunk.rejected:
-            self._faults.add_line(item)
-        live = [(one, orjson.loads(one.record)) for one in chunk.drafts if one.record is not None]
-        self._deleted += len(chunk.drafts) - len(live)
+            faults.add_line(item)
+        live = [(document, orjson.loads(document.record)) for document in chunk.drafts if document.record is not None]
+        deleted += len(chunk.drafts) - len(live)
         for _, record in live:
-            self._statistics.add(record)
-        self._ledger.add(self._resource, live)
+            statistics.add(record)
+        ledger.add(resource, live)
+        on_progress(report)
+    report.stage = RunStage.CHECKED
+    on_progress(report)
+    counts = (0, deleted, report.rounded, report.corrected)
+    return ResourceCheck(resource.alias, report.read, report.dead, *counts, faults.kinds(), statistics.summaries)
 
 
 OnFault = Callable[[RejectedLine], None]
@@ -152,7 +139,9 @@ def dry_run(  # noqa: PLR0913 - what is checked, how, and where it is reported
     for resource in [resource for resource in RESOURCES if resource in resources and source.has(resource)]:
         report = ResourceReport(resource.alias, RunStage.READING)
         summary.resources.append(report)
-        for _ in _checked(source, LineParser(resource, known, settings), report, on_fault, settings):
+        for chunk in _counted_chunks(source, LineParser(resource, known, settings), report, settings):
+            for item in chunk.rejected:
+                on_fault(item)
             on_progress(report)
         report.stage = RunStage.CHECKED
         on_progress(report)
@@ -160,10 +149,10 @@ def dry_run(  # noqa: PLR0913 - what is checked, how, and where it is reported
     return summary
 
 
-def _checked(
-    source: Source, parser: LineParser, report: ResourceReport, on_fault: OnFault, settings: IndexerSettings
-) -> Iterator[None]:
-    """Count a resource's envelopes, yielding after each chunk."""
+def _counted_chunks(
+    source: Source, parser: LineParser, report: ResourceReport, settings: IndexerSettings
+) -> Iterator[ParsedChunk]:
+    """Yield the lines of a resource, counted in its report."""
     started = time.monotonic()
     with source.open(parser.resource) as reading:
         report.bytes_total = reading.total
@@ -174,9 +163,7 @@ def _checked(
             report.add_roundings(chunk.roundings.values())
             report.corrected += chunk.corrected
             report.bytes_read, report.seconds = chunk.position, time.monotonic() - started
-            for item in chunk.rejected:
-                on_fault(item)
-            yield
+            yield chunk
 
 
 _MAX_VALUES = 12
@@ -248,10 +235,8 @@ class FieldSummary:
 class FieldStatistics:
     def __init__(self, resource: Resource) -> None:
         self._fields = {one.name: FieldSummary(one.name) for one in resource.stored}
-        self.records = 0
 
     def add(self, record: dict[str, Any]) -> None:
-        self.records += 1
         for name, value in record.items():
             if value not in _EMPTY:
                 self._fields[name].add(value)

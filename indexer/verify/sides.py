@@ -12,7 +12,7 @@ from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 from tempfile import TemporaryFile, gettempdir
-from typing import IO, Protocol
+from typing import IO, TypeAlias
 
 import msgspec
 
@@ -41,13 +41,6 @@ class RecordState(msgspec.Struct, gc=False, frozen=True, array_like=True):
     deleted: bool
     stored: int
     stated_version: int
-
-
-class VerificationSide(Protocol):
-    """A side that can be compared. Of several entries of a record the highest version counts."""
-
-    def records(self) -> AsyncIterator[list[RecordState]]:
-        """Yield pages of all entries."""
 
 
 @dataclass(frozen=True)
@@ -182,6 +175,9 @@ def _hash(record: bytes | None, exact: bytes, drift: int) -> int:
     digest.update(exact)
     return int.from_bytes(digest.digest(), "big", signed=True)
 
+
+# A side that can be compared. Of several entries of a record the highest version counts.
+VerificationSide: TypeAlias = SourceSide | IndexSide
 
 _ADVICE = "Set TMPDIR to a folder with free space: about 70 bytes for each record."
 _LENGTH_BYTES = 4

@@ -5,10 +5,9 @@ Both sides are compared in constant memory: digests of all buckets first, then r
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
 from typing import NamedTuple
 
 from indexer.clock import UNDATED, now_microseconds, version_microseconds
@@ -155,7 +154,7 @@ class _BucketDigests:
 
 @dataclass(frozen=True)
 class BucketComparison:
-    """The comparison of a reference with an index of a resource, which `refresh` refreshes.
+    """The comparison of a reference with a live index.
 
     `taken_at` is the time of the reference's state, in microseconds since 1970.
     """
@@ -163,19 +162,24 @@ class BucketComparison:
     resource: Resource
     reference: VerificationSide
     index: IndexSide
-    refresh: Callable[[], Awaitable[None]]
+    lifecycle: GenerationLifecycle
     result: VerificationResult
     taken_at: int
 
-    async def run(self) -> None:
-        """Compare all records and add the differences to the result.
+    async def run(self) -> VerificationResult:
+        """Compare all records and return the result with the differences; without a live index nothing is compared.
 
         The reference may have several entries of a record, the index has one: the digests of such a bucket differ, and
         the second pass decides. They may only agree by accident if a record is live and later deleted in the reference,
         but still live in the index, so every deletion is looked up.
         """
-        with recorded(self.reference) as reference, recorded(self.index) as index:
-            await self._compare(reference, index)
+        started = time.monotonic()
+        if self.result.index is not None:
+            await self.lifecycle.refresh(self.index.index)
+            with recorded(self.reference) as reference, recorded(self.index) as index:
+                await self._compare(reference, index)
+        self.result.seconds = time.monotonic() - started
+        return self.result
 
     async def _compare(self, reference: RecordedSide, index: RecordedSide) -> None:
         expected, indexed = await self._digests(reference, index)
@@ -232,7 +236,7 @@ class BucketComparison:
             )
         suspects.update(entry.id for entry in expected.values() if not entry.deleted and entry.id not in seen)
         if suspects:
-            await self.refresh()
+            await self.lifecycle.refresh(self.index.index)
             await self._report(expected, sorted(suspects))
 
     async def _newest(self, group: frozenset[int], reference: RecordedSide) -> dict[str, RecordState]:
@@ -311,7 +315,7 @@ async def _against_source(
     index = IndexSide(context, live or "", is_full, known.coverage)
     reference = SourceSide(source, resource, known, context.settings, index, result.add_unreadable)
     taken_at = min(source.taken_at(resource), now_microseconds())
-    return await _compare(BucketComparison(resource, reference, index, _refresh(lifecycle, live), result, taken_at))
+    return await BucketComparison(resource, reference, index, lifecycle, result, taken_at).run()
 
 
 async def verify_against_generation(
@@ -377,18 +381,4 @@ async def _against_generation(context: IndexerContext, pair: _GenerationPair, *,
     result = VerificationResult(pair.resource.alias, pair.earlier, pair.live)
     reference = IndexSide(context, pair.earlier, is_full)
     index = IndexSide(context, pair.live, is_full)
-    refresh = _refresh(pair.lifecycle, pair.live)
-    return await _compare(BucketComparison(pair.resource, reference, index, refresh, result, _LAST_MICROSECOND))
-
-
-def _refresh(lifecycle: GenerationLifecycle, index: str | None) -> Callable[[], Awaitable[None]]:
-    return partial(lifecycle.refresh, index or "")
-
-
-async def _compare(comparison: BucketComparison) -> VerificationResult:
-    started, result = time.monotonic(), comparison.result
-    if result.index is not None:
-        await comparison.refresh()
-        await comparison.run()
-    result.seconds = time.monotonic() - started
-    return result
+    return await BucketComparison(pair.resource, reference, index, pair.lifecycle, result, _LAST_MICROSECOND).run()
