@@ -206,7 +206,7 @@ def zones_of(nodes: Iterable[Mapping[str, Any]], settings: Mapping[str, Mapping[
     names = _names(next(filter(None, chosen), "")) or _USUAL_ATTRIBUTES
     attributes = {str(node["name"]): node.get("attributes", {}) for node in nodes}
     used = next((name for name in names if any(name in attribute for attribute in attributes.values())), None)
-    return {} if used is None else {node: str(each.get(used, "")) for node, each in attributes.items()}
+    return {} if used is None else {node: str(attribute.get(used, "")) for node, attribute in attributes.items()}
 
 
 def _names(value: Any) -> list[str]:

@@ -244,10 +244,10 @@ class _CompactionDisplay:
 
     def finish(self, done: Sequence[indexer.Compaction]) -> None:
         if self._as_json:
-            resources = {each.resource: asdict(each) for each in done}
+            resources = {compaction.resource: asdict(compaction) for compaction in done}
             echo(orjson.dumps({"event": "summary", "exit_code": 0, "resources": resources}))
         else:
-            echo("\n".join(f"{each.resource}: {_outcome(each)}" for each in done))
+            echo("\n".join(f"{compaction.resource}: {_outcome(compaction)}" for compaction in done))
 
 
 def _outcome(done: indexer.Compaction) -> str:

@@ -177,15 +177,12 @@ class DocumentBuilder:
         own = (*own, *self._restricted.values(identifier, company, opened))
         if self._keeps_exact:
             own = (*own, exact or None)
-        if self._hides_address(record):
+        if self._restricted.address_field_names and refuses(record, ADDRESS_SWITCH):
             own = (*own, *self._restricted.address_values(identifier, company, record))
         state = (False, reason, None)  # `deleted`, `reason` and `moved_to`
         fields = self._head(identifier, key, company, version, content, bucket(identifier), *state, *proof, *own)
         head = _encode(fields)[:-1]
         return PendingDocument(line, identifier, company, updated // 1000, version, content, head, record)
-
-    def _hides_address(self, record: bytes) -> bool:
-        return bool(self._restricted.address_field_names) and refuses(record, ADDRESS_SWITCH)
 
     def _encode_record(self, record: Any, context: tuple[object, object]) -> tuple[OpenRecord, bytes, int, int]:
         """Return the record, encoded in parts and as a whole, and the hashes of its content and of all that is stored.
@@ -220,7 +217,7 @@ class SearchValues:
         plain = [field for field in declared if _is_plain(field, numbers)]
         derived = [field for field in declared if not _is_plain(field, numbers)]
         self._plain = member_getter([path for field in plain for path in _paths(field)])
-        self._derived = [_derivation(field) for field in derived]
+        self._derived = [partial(_CONVERSIONS[field.conversion], attrgetter(*_paths(field))) for field in derived]
         featured = [field for field in fields if field.conversion is Conversion.FEATURE]
         self._features = {field.feature: at for at, field in enumerate(featured)}
         self.names = tuple(field.name for field in (*plain, *derived, *featured))
@@ -287,11 +284,6 @@ def _is_plain(field: SearchField, numbers: set[str]) -> bool:
     if field.conversion is Conversion.EXACT:
         return field.sources[0] in numbers
     return len(field.sources) == 1 and field.conversion is Conversion.VERBATIM
-
-
-def _derivation(field: SearchField) -> Extract:
-    """Return the function that computes a field from an envelope; None means no value."""
-    return partial(_CONVERSIONS[field.conversion], attrgetter(*_paths(field)))
 
 
 def _presence(read: Extract, envelope: Any) -> bool:

@@ -283,7 +283,7 @@ async def swap_together(candidates: Sequence[Candidate]) -> None:
     """
     async with AsyncExitStack() as stack:
         swaps = []
-        for candidate in sorted(candidates, key=lambda each: -each.job.report.changes):
+        for candidate in sorted(candidates, key=lambda candidate: -candidate.job.report.changes):
             swap = CandidateSwap(candidate)
             async with candidate.recorded_refusal():
                 await swap.stage(stack)

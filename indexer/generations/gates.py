@@ -143,8 +143,8 @@ async def find_removals(context: IndexerContext, candidate: str, live: str) -> l
     async for page in scan_rows(context, candidate, query=query):
         for row in await _removed(context, live, page):
             found.setdefault(row.company, CompanyRemovals(row.company)).add(row)
-    await _count_live(context, live, [each for each in found.values() if each.count >= _MIN_EMPTIED])
-    return sorted(found.values(), key=lambda each: -each.count)
+    await _count_live(context, live, [removal for removal in found.values() if removal.count >= _MIN_EMPTIED])
+    return sorted(found.values(), key=lambda removal: -removal.count)
 
 
 def vanished_companies(removals: list[CompanyRemovals]) -> dict[str, int]:
@@ -169,12 +169,12 @@ def _is_removal(row: IndexRow, live: IndexRow | None) -> bool:
 async def _count_live(context: IndexerContext, live: str, removals: list[CompanyRemovals]) -> None:
     for start in range(0, len(removals), _COMPANIES_PER_SEARCH):
         batch = removals[start : start + _COMPANIES_PER_SEARCH]
-        filters = {each.company: {"term": {"company": each.company}} for each in batch}
+        filters = {removal.company: {"term": {"company": removal.company}} for removal in batch}
         aggregation = {"companies": {"filters": {"filters": filters}}}
         response = await context.cluster.search_completely(live, size=0, query=LIVE_QUERY, aggs=aggregation)
         buckets = response["aggregations"]["companies"]["buckets"]
-        for each in batch:
-            each.live = buckets[each.company]["doc_count"]
+        for removal in batch:
+            removal.live = buckets[removal.company]["doc_count"]
 
 
 def removal_objection(resource: Resource, removals: list[CompanyRemovals], live: int, share: float) -> str | None:
@@ -190,7 +190,7 @@ def removal_objection(resource: Resource, removals: list[CompanyRemovals], live:
     excessive = [removal for removal in removals if removal.is_excessive(share)]
     if not excessive and total <= tolerated_count(share, live):
         return None
-    largest = [str(each) for each in excessive or removals]
+    largest = [str(removal) for removal in excessive or removals]
     return (
         f"would remove {sum(removal.count for removal in removals):,} of {live:,} live {resource.alias}, more than "
         f"BROKERAGE_SHRINK_LIMIT ({share:g}) allows: {listed(largest, len(largest), _MAX_SHOWN)}. {_ADVICE}"
@@ -230,8 +230,8 @@ async def dangling_references(candidates: Sequence[Candidate]) -> AsyncIterator[
     after = before | {resource: candidate.index for resource, candidate in built.items()}
     for target in RESOURCES:
         references = [reference for reference in declared_references() if reference.target is target]
-        concerned = [each for each in references if each.resource in built or target in built]
-        if after[target] is None or not any(before[each.resource] for each in concerned):
+        concerned = [reference for reference in references if reference.resource in built or target in built]
+        if after[target] is None or not any(before[reference.resource] for reference in concerned):
             continue
         identifiers = [await _identifiers(context, state[target], coverage) for state in (before, after)]
         view = _TargetView(context, coverage, *identifiers)

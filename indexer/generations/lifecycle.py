@@ -160,14 +160,11 @@ class GenerationLifecycle:
     async def finish(self, index: str, *, merges: bool = True) -> None:
         """Merge a loaded generation and apply its live settings, with a replica if there is a second node."""
         if merges and self._settings.merge:
-            await self._merge(index)
+            await self._cluster.patient.indices.forcemerge(index=index, max_num_segments=1)
         live = {"index.refresh_interval": self._settings.refresh_interval, **replica_settings(self._settings.replicas)}
         await self._cluster.indices.put_settings(index=index, settings=live)
         await self.refresh(index)
         await self._await_health(index)
-
-    async def _merge(self, index: str) -> None:
-        await self._cluster.patient.indices.forcemerge(index=index, max_num_segments=1)
 
     async def _await_health(self, index: str) -> None:
         """Wait for green; accept yellow, refuse red."""
@@ -213,7 +210,7 @@ class GenerationLifecycle:
         index no longer has its alias or a fence no longer exists.
         """
         moves = [AliasMove(self.alias, index, live, fences), *together]
-        named = [each for move in moves for each in (move.index, move.live) if each]
+        named = [name for move in moves for name in (move.index, move.live) if name]
         mappings = await self._cluster.indices.get_mapping(index=named)
         routed = {index for index, body in mappings.items() if META_KEY in body["mappings"].get("_meta", {})}
         actions = [action for move in moves for action in (*move.actions, *move.served_actions(routed))]

@@ -162,7 +162,7 @@ class Counts:
 
     @property
     def counts(self) -> "Counts":
-        return Counts(**{each.name: getattr(self, each.name) for each in fields(Counts)})
+        return Counts(**{count.name: getattr(self, count.name) for count in fields(Counts)})
 
     def resume(self, counts: "Counts") -> None:
         for name, count in vars(counts).items():
@@ -212,10 +212,12 @@ class ResourceReport(Counts):
 
     def add_roundings(self, roundings: Iterable[RoundedField]) -> None:
         known = {rounding.field: rounding for rounding in self.roundings}
-        for each in roundings:
-            earlier = known.get(each.field)
-            known[each.field] = each if earlier is None else replace(earlier, count=earlier.count + each.count)
-            self.rounded += each.count
+        for rounding in roundings:
+            earlier = known.get(rounding.field)
+            known[rounding.field] = (
+                rounding if earlier is None else replace(earlier, count=earlier.count + rounding.count)
+            )
+            self.rounded += rounding.count
         self.roundings = [*known.values()]
 
 

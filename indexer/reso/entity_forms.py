@@ -74,7 +74,7 @@ class EntityForm:
         if not (names := self.lookups.get(name)):
             return value
         if isinstance(value, list):
-            return [names.get(str(each), each) for each in value]
+            return [names.get(str(item), item) for item in value]
         return names.get(str(value), value)
 
     @property
@@ -197,7 +197,7 @@ class SourceForms:
         source, entity = self._dialect.children[name], self._dictionary.entities[name]
         offered = self._members(parent, place, name) or frozenset()
         wanted, entities = self._dictionary.requested_fields(name), self._dictionary.entities
-        select, member = tuple(each for each in wanted if each in offered) or wanted, source.member or name
+        select, member = tuple(field for field in wanted if field in offered) or wanted, source.member or name
         options = [f"$select={','.join(select)}"] if source.options and offered else []
         options += [f"$top={source.top}"] if source.top else []
         expand = f"{member}({';'.join(options)})" if options else member

@@ -57,7 +57,7 @@ def choose_profile(url: str, offered: Mapping[str, EntityMetadata]) -> tuple[str
     host = urlsplit(url).hostname or ""
     dialects = {name: read_map(None, name, _UNKNOWN_SYSTEM).dialect for name in profile_names()}
     for name, dialect in dialects.items():
-        if found := next((each for each in dialect.hosts if each in host), None):
+        if found := next((part for part in dialect.hosts if part in host), None):
             return name, f"the host name contains {found}"
     for name, dialect in dialects.items():
         if found := next((mark for mark in dialect.marks if _has(offered, mark)), None):

@@ -124,7 +124,7 @@ class SourceMap:
 
 
 def profile_names() -> list[str]:
-    return sorted(each.name.removesuffix(".toml") for each in _folder().iterdir() if each.name.endswith(".toml"))
+    return sorted(file.name.removesuffix(".toml") for file in _folder().iterdir() if file.name.endswith(".toml"))
 
 
 def read_map(path: Path | None = None, profile: str = "", system: str = "") -> SourceMap:
@@ -187,9 +187,9 @@ def _override(base: Table, given: object) -> Table:
     merged = {**base, **given}
     for member in (*_NESTED, *_BY_ENTITY):
         old, new = base.get(member, {}), given.get(member, {})
-        if not isinstance(new, dict) or not all(isinstance(each, dict) for each in new.values() if member in _NESTED):
+        if not isinstance(new, dict) or not all(isinstance(entry, dict) for entry in new.values() if member in _NESTED):
             raise ValueError(f"{_DIALECT}.{member}: is not a table of entities")
-        inner = {name: {**old.get(name, {}), **each} for name, each in new.items()} if member in _NESTED else new
+        inner = {name: {**old.get(name, {}), **entry} for name, entry in new.items()} if member in _NESTED else new
         merged[member] = {**old, **inner}
     if isinstance(limits := given.get("limits", {}), dict):
         merged["limits"] = {**base.get("limits", {}), **limits}

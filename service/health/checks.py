@@ -495,24 +495,19 @@ def index_findings(indices: IndexInventory, connection: ConnectionSettings) -> I
         if live is None:
             yield missing_privilege(resource.alias, _PRIVILEGE)
         elif alias in indices.never_built:
-            yield _nothing_loaded(resource, alias)
+            yield Finding(
+                subject=resource.alias,
+                state=FindingState.ABSENT,
+                problem="nothing has been loaded yet",
+                detail=f"The alias {alias} has never existed.",
+                remedy=f"`brokerage index reindex SOURCE {resource.alias}` builds it.",
+            )
         else:
             yield from LiveIndex(resource, alias, live).findings()
             if (detail := indices.replacement(alias, connection.control_index)) is not None:
                 yield replaced_finding(resource, detail)
     for index, missing in ((connection.keys_index, _no_keys), (connection.control_index, _no_watermarks)):
         yield _support_index(indices.by_name[index], index, missing(index))
-
-
-def _nothing_loaded(resource: Resource, alias: str) -> Finding:
-    """Return the finding for a resource without data, which is not an error: a brokerage may have no teams."""
-    return Finding(
-        subject=resource.alias,
-        state=FindingState.ABSENT,
-        problem="nothing has been loaded yet",
-        detail=f"The alias {alias} has never existed.",
-        remedy=f"`brokerage index reindex SOURCE {resource.alias}` builds it.",
-    )
 
 
 def _support_index(indices: Mapping[str, Any] | None, index: str, missing: Finding) -> Finding:

@@ -80,7 +80,7 @@ def _sentences(operation: Operation, formats: Sequence[RecordFormat]) -> Iterato
         yield "`X-Next-Updated-Since` of the first page is the `updated_since` of the next synchronization."
     if BRIEF in parameters:
         yield f"`{BRIEF}=true` returns identifiers and times alone."
-    if any(each.applies_to(response.resource) for each in formats):
+    if any(form.applies_to(response.resource) for form in formats):
         yield f"`Accept: {GEOJSON}` returns GeoJSON."
 
 
@@ -299,7 +299,7 @@ def encoded_document(capabilities: tuple[Capability, ...], contact: str = "") ->
 
 def document(capabilities: Sequence[Capability], contact: str = "") -> dict[str, Any]:
     """Return the document: an OpenAPI 3.1 object. `contact` is empty, a mail address or an https URL."""
-    formats = [each for capability in capabilities for each in capability.formats]
+    formats = [form for capability in capabilities for form in capability.formats]
     parts = [(capability, import_module(capability.schemas)) for capability in capabilities if capability.schemas]
     spec = APISpec(
         title="Brokerage data API",

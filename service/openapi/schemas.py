@@ -375,9 +375,9 @@ class FeatureBody:
 
 def feature_bodies(operation: Operation, formats: Sequence[RecordFormat]) -> tuple[FeatureBody, ...]:
     """Return every GeoJSON form of an operation's response, the default first; none without coordinates."""
-    found = [each for each in formats if each.applies_to(response_of(operation).resource)]
+    found = [form for form in formats if form.applies_to(response_of(operation).resource)]
     bodies = [body for body in response_bodies(operation) if not body.records.brief]
-    return tuple(FeatureBody(body, each) for each in found for body in bodies)
+    return tuple(FeatureBody(body, form) for form in found for body in bodies)
 
 
 def _geojson_object(kind: str, members: dict[str, Any]) -> dict[str, Any]:

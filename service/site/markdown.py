@@ -202,7 +202,7 @@ def _fence(_: RendererHTML, tokens: Sequence[Token], at: int, __: OptionsDict, _
     written = {"curl": (code, language)}
     written["Python"] = python_example(request), "python"
     written["JavaScript"] = javascript_example(request), "javascript"
-    return f'<div class="examples">{"".join(_code(*each, label) for label, each in written.items())}</div>\n'
+    return f'<div class="examples">{"".join(_code(*example, label) for label, example in written.items())}</div>\n'
 
 
 def _code(code: str, language: str, label: str = "") -> str:

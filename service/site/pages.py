@@ -95,8 +95,13 @@ class Site:
     def with_capabilities(cls, capabilities: Sequence[Capability], contact: str = "") -> "Site":
         own = {name for capability in capabilities for name in capability.pages}
         pages = {page.name for page in PAGE_BY_PATH.values() if page.name in own or page.name not in OPTIONAL_PAGES}
-        installed = frozenset(each.name for each in capabilities)
-        return cls(frozenset(pages), installed, tuple(each.tables for each in capabilities if each.tables), contact)
+        installed = frozenset(capability.name for capability in capabilities)
+        return cls(
+            frozenset(pages),
+            installed,
+            tuple(capability.tables for capability in capabilities if capability.tables),
+            contact,
+        )
 
     @property
     def groups(self) -> dict[str, tuple[SitePage, ...]]:

@@ -177,7 +177,7 @@ def _contents(sections: tuple[PageSection, ...]) -> str:
 
 
 def _previous_next_links(page: SitePage, site: Site) -> str:
-    pages = [each for each in PAGE_BY_PATH.values() if site.has(each)]
+    pages = [listed for listed in PAGE_BY_PATH.values() if site.has(listed)]
     at = pages.index(page)
     before = _link(pages[at - 1], f"← {pages[at - 1].title}", relation="prev") if at else "<span></span>"
     after = _link(pages[at + 1], f"{pages[at + 1].title} →", relation="next") if at + 1 < len(pages) else ""
