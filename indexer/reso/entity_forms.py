@@ -292,7 +292,6 @@ def empty_gaps(mirror: Mirror, dialect: Dialect, known: set[str]) -> Iterator[Ga
 
 
 def no_listings(dialect: Dialect) -> str:
-    """Return the sentence about a source without a single listing."""
     hint = f" Is {dialect.required_filter} right?" if dialect.required_filter else ""
     return f"The source returned no Property.{hint}"
 

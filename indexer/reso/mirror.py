@@ -51,7 +51,6 @@ class Mirror:
     """The mirror of one source; for one thread at a time."""
 
     def __init__(self, path: Path, dictionary: DataDictionary) -> None:
-        """Open the file; create it if it is missing."""
         make_folder(path.parent)
         # SQLite gives its -wal and -shm files the same mode.
         create_file(path)
@@ -169,7 +168,6 @@ class Mirror:
         return int(self.connection.execute(query, () if entity is None else (entity,)).fetchone()[0])
 
     def record(self, entity: str, key: str) -> dict[str, Any] | None:
-        """Return a record, None if it is missing."""
         row = self.connection.execute("SELECT body FROM record WHERE entity = ? AND key = ?", (entity, key)).fetchone()
         return None if row is None else _decode(row[0])
 
@@ -201,6 +199,17 @@ class Mirror:
         placeholders = ",".join("?" * len(keys))
         query = f"SELECT key, modified FROM record WHERE entity = ? AND key IN ({placeholders})"  # noqa: S608
         return dict(self.connection.execute(query, (entity, *keys)).fetchall())
+
+    def unseen_events(self, numbers: Sequence[int]) -> set[int]:
+        """Return the sequence numbers of events that were not applied yet."""
+        placeholders = ",".join("?" * len(numbers))
+        query = f"SELECT sequence FROM event WHERE sequence IN ({placeholders})"  # noqa: S608 - placeholders only
+        return set(numbers) - {number for (number,) in self.connection.execute(query, tuple(numbers))}
+
+    def add_events(self, numbers: Iterable[int], *, forget_below: int) -> None:
+        """Record events as applied, within the caller's transaction, and delete those below the margin."""
+        self.connection.executemany("INSERT OR IGNORE INTO event VALUES (?)", ((number,) for number in numbers))
+        self.connection.execute("DELETE FROM event WHERE sequence < ?", (forget_below,))
 
 
 # Of a numeric key; Python refuses to print much longer ones.
@@ -265,24 +274,6 @@ def seen_keys(mirror: Mirror, entity: str) -> Iterator[SeenKeys]:
         mirror.connection.execute(f"DROP TABLE {table}")
 
 
-class SeenEvents:
-    """The sequence numbers of applied events, within the margin that each pass reads again."""
-
-    def __init__(self, mirror: Mirror) -> None:
-        self._connection = mirror.connection
-
-    def unseen(self, numbers: Sequence[int]) -> set[int]:
-        """Return the numbers that were not applied yet."""
-        placeholders = ",".join("?" * len(numbers))
-        query = f"SELECT sequence FROM event WHERE sequence IN ({placeholders})"  # noqa: S608 - placeholders only
-        return set(numbers) - {number for (number,) in self._connection.execute(query, tuple(numbers))}
-
-    def add(self, numbers: Iterable[int], *, forget_below: int) -> None:
-        """Record numbers as applied, within the caller's transaction, and delete those below the margin."""
-        self._connection.executemany("INSERT OR IGNORE INTO event VALUES (?)", ((number,) for number in numbers))
-        self._connection.execute("DELETE FROM event WHERE sequence < ?", (forget_below,))
-
-
 # Above all keys.
 END = "\U0010ffff"
 _CHECKED_TABLE = (
@@ -302,10 +293,6 @@ class CheckedRanges:
         within = (self._entity, after, upto)
         self._connection.execute("DELETE FROM checked WHERE entity = ? AND upto > ? AND upto <= ?", within)
         self._connection.execute("INSERT INTO checked VALUES (?, ?, ?)", (self._entity, upto, at))
-
-    def record_all(self, at: float) -> None:
-        """Record when all keys were compared; in the caller's transaction."""
-        self.record("", END, at)
 
     def oldest(self) -> float | None:
         """Return when the keys that were compared longest ago were compared, None if some never were."""
@@ -332,8 +319,6 @@ class SlotCount(NamedTuple):
 
 
 class RequestCounts:
-    """The counts of requests and bytes, kept across restarts."""
-
     def __init__(self, mirror: Mirror) -> None:
         self._mirror = mirror
         mirror.connection.execute(_REQUEST_TABLE)

@@ -84,18 +84,10 @@ class SentLog:
         values = ((alias, *row) for row in rows)
         self._connection.executemany("INSERT OR REPLACE INTO found VALUES (?, ?, ?, ?)", values)
 
-    def indexed_version(self, alias: str, identifier: str) -> int:
-        """Return the `updated_at` that the index held of a record, 0 if it had none."""
-        row = self._connection.execute(
-            "SELECT updated_at FROM found WHERE alias = ? AND identifier = ?", (alias, identifier)
-        ).fetchone()
-        return 0 if row is None else int(row[0])
-
-    def live_indexed_version(self, alias: str, identifier: str) -> int | None:
-        """Return the `updated_at` that the index held of a record, None if it had none or a deleted one."""
-        row = self._connection.execute(
-            "SELECT updated_at FROM found WHERE alias = ? AND identifier = ? AND NOT deleted", (alias, identifier)
-        ).fetchone()
+    def indexed_version(self, alias: str, identifier: str, *, is_live: bool = False) -> int | None:
+        """Return the `updated_at` that the index held of a record, None if it had none, or none that `is_live`."""
+        query = "SELECT updated_at FROM found WHERE alias = ? AND identifier = ? AND NOT (deleted AND ?)"
+        row = self._connection.execute(query, (alias, identifier, is_live)).fetchone()
         return None if row is None else int(row[0])
 
     def count_unmatched(self) -> tuple[int, int]:
@@ -264,7 +256,7 @@ class Outbox:
             identifier = self._mapper.identifier(resource.alias, key)
         except InvalidRecordError:
             return None
-        updated_at = self._sent_log.live_indexed_version(resource.alias, identifier)
+        updated_at = self._sent_log.indexed_version(resource.alias, identifier, is_live=True)
         return None if updated_at is None else SentVersion(identifier, updated_at, b"")
 
     def _next_version(
@@ -277,7 +269,7 @@ class Outbox:
             return sent
         identifier = str(content["record"][resource.identifier])
         previous = sent.updated_at if sent else self._sent_log.indexed_version(resource.alias, identifier)
-        version = SentVersion(identifier, self._after(previous, modified_microseconds(source)), digest)
+        version = SentVersion(identifier, self._after(previous or 0, modified_microseconds(source)), digest)
         self._sent_log.store(resource.alias, key, version)
         return version
 

@@ -71,7 +71,6 @@ def _has(offered: Mapping[str, EntityMetadata], mark: str) -> bool:
 
 
 def _descriptions(source: SourceMap, forms: SourceForms) -> list[str]:
-    """Return how entities are read, in words."""
     sets = f"Entity sets that are read: {', '.join(forms.own_sets())}."
     numbers = [name for name in forms.own_sets() if forms.form(name).has_number_key]
     keys = [f"Keys are numbers in {', '.join(numbers)}."] if numbers else []

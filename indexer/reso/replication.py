@@ -173,7 +173,6 @@ class Replicator:
         return RoundResult(summary, self._report())
 
     async def _entities_with_events(self) -> frozenset[str]:
-        """Return the entities that have events; the others are followed by timestamps."""
         if self.events is None:
             return frozenset()
         has_events = await gather_or_cancel(*(self.events.has_events_of(name) for name in self.syncs))

@@ -224,7 +224,6 @@ def _related_field(key_field: str, entity: str, field: str) -> Extractor:
 
 
 def _key(value: object) -> str | None:
-    """Return a key, None for an absent or masked one."""
     key = key_text(value)
     if key is None and value is not None and not isinstance(value, str):
         raise UnmappableValue(f"is {describe_value(value)}: not a key")

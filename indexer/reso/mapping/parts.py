@@ -32,15 +32,12 @@ MEDIA_ENTITY = "Media"
 _DELETED = normalize_names(["Deleted"])
 
 
-class MediaItem:
+class MediaItem(NamedTuple):
     """A media record with its URL and its normalized category, empty if it has none."""
 
-    __slots__ = ("category", "record", "url")
-
-    def __init__(self, record: dict[str, Any], url: str, category: str) -> None:
-        self.record = record
-        self.url = url
-        self.category = category
+    record: dict[str, Any]
+    url: str
+    category: str
 
 
 class MediaSelector:

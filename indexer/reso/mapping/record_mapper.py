@@ -1,6 +1,6 @@
 """Mapping of source records to the records that the API serves: listings, agents, offices and teams."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from indexer.reso.mapping.parts import (
     OPEN_HOUSE,
     PHOTO_CATEGORIES,
     ListingImageMapper,
+    MediaItem,
     MediaSelector,
     OpenHouseMapper,
     first_of_category,
@@ -43,6 +44,8 @@ from mappings import AGENT, LISTING, OFFICE, RESOURCES, SOLD_LISTING, TEAM, Reso
 from mappings.data_dictionary import MODIFICATION_TIMESTAMP, DataDictionary, DictionaryEntity, normalize_lookup
 from mappings.fields import Field
 from mappings.listing import PROPERTY_TYPES
+
+MapRecord = Callable[[MappingContext], RecordAndEnvelope | None]
 
 _MEMBERS = "TeamMembers"
 _TEAMS = "Teams"
@@ -171,74 +174,65 @@ class DeactivationRule:
         return since
 
 
-class AgentMapper:
-    def __init__(
-        self,
-        entity: DictionaryEntity,
-        fields: FieldMapper,
-        identifiers: IdentifierFactory,
-        media: MediaSelector,
-        memberships: TeamMemberships,
-    ) -> None:
-        self._fields, self._media, self._memberships = fields, media, memberships
-        self._source_agent_id = FirstValue(entity.source_agent_id_sources, limit_searchable(to_text), identifiers)
-        self._deactivation = DeactivationRule(entity, identifiers)
+def _agent_mapper(
+    entity: DictionaryEntity,
+    fields: FieldMapper,
+    identifiers: IdentifierFactory,
+    media: MediaSelector,
+    memberships: TeamMemberships,
+) -> MapRecord:
+    source_agent_id = FirstValue(entity.source_agent_id_sources, limit_searchable(to_text), identifiers)
+    deactivation = DeactivationRule(entity, identifiers)
 
-    def __call__(self, context: MappingContext) -> RecordAndEnvelope:
-        record, envelope = self._fields(context), dict[str, object]()
-        since = self._deactivation.deactivated_since(context)
+    def map_agent(context: MappingContext) -> RecordAndEnvelope:
+        record, envelope = fields(context), dict[str, object]()
+        since = deactivation.deactivated_since(context)
         record.setdefault("profile_visible_online", since is None)
         if since is not None:
             record["deactivated_timestamp"], envelope["deactivated_at"] = to_unix_seconds(since), since
-        if (identifier := self._source_agent_id(context)) is not None:
+        if (identifier := source_agent_id(context)) is not None:
             envelope["source_agent_id"] = identifier
-        self._add_related(context, record)
-        return record, envelope
-
-    def _add_related(self, context: MappingContext, record: dict[str, object]) -> None:
         if (address := record.get("primary_email_address")) is not None:
             record["email_addresses"] = {"primary": address}
-        record["teams"] = record.get("teams") or self._memberships.teams_of(context)
-        media = self._media.select(context)
-        if (photo := first_of_category(media, "agentphoto", "memberphoto", *PHOTO_CATEGORIES)) is not None:
-            record.setdefault("profile_image_url", photo.url)
-            record.setdefault("profile_thumb_url", photo.url)
+        record["teams"] = record.get("teams") or memberships.teams_of(context)
+        photos = ("agentphoto", "memberphoto", *PHOTO_CATEGORIES)
+        _add_urls(record, media.select(context), {"profile_image_url": photos, "profile_thumb_url": photos})
+        return record, envelope
+
+    return map_agent
 
 
-class OfficeMapper:
-    def __init__(
-        self, entity: DictionaryEntity, fields: FieldMapper, identifiers: IdentifierFactory, media: MediaSelector
-    ) -> None:
-        self._fields, self._media = fields, media
-        self._deactivation = DeactivationRule(entity, identifiers)
+def _office_mapper(
+    entity: DictionaryEntity, fields: FieldMapper, identifiers: IdentifierFactory, media: MediaSelector
+) -> MapRecord:
+    deactivation = DeactivationRule(entity, identifiers)
+    urls = {"image_url": ("officephoto", *PHOTO_CATEGORIES), "logo_url": ("officelogo", "logo")}
 
-    def __call__(self, context: MappingContext) -> RecordAndEnvelope:
-        record = self._fields(context)
-        since = self._deactivation.deactivated_since(context)
-        media = self._media.select(context)
-        if (photo := first_of_category(media, "officephoto", *PHOTO_CATEGORIES)) is not None:
-            record.setdefault("image_url", photo.url)
-        if (logo := first_of_category(media, "officelogo", "logo")) is not None:
-            record.setdefault("logo_url", logo.url)
+    def map_office(context: MappingContext) -> RecordAndEnvelope:
+        record = fields(context)
+        since = deactivation.deactivated_since(context)
+        _add_urls(record, media.select(context), urls)
         return record, {} if since is None else {"deactivated_at": since}
 
+    return map_office
 
-class TeamMapper:
-    def __init__(self, fields: FieldMapper, media: MediaSelector) -> None:
-        self._fields, self._media = fields, media
 
-    def __call__(self, context: MappingContext) -> RecordAndEnvelope:
-        """Return record and envelope; a team is active unless its fields say otherwise."""
-        record = {"active": True, **self._fields(context)}
-        media = self._media.select(context)
-        if (logo := first_of_category(media, "teamlogo", "logo", "officelogo")) is not None:
-            record.setdefault("logo_url", logo.url)
-        if (photo := first_of_category(media, "teamphoto", *PHOTO_CATEGORIES)) is not None:
-            record.setdefault("photo_url", photo.url)
+def _team_mapper(fields: FieldMapper, media: MediaSelector) -> MapRecord:
+    urls = {"logo_url": ("teamlogo", "logo", "officelogo"), "photo_url": ("teamphoto", *PHOTO_CATEGORIES)}
+
+    def map_team(context: MappingContext) -> RecordAndEnvelope:
+        record = {"active": True, **fields(context)}  # unless its fields say otherwise
+        _add_urls(record, media.select(context), urls)
         return record, {}
 
+    return map_team
 
-MapRecord = Callable[[MappingContext], RecordAndEnvelope | None]
+
+def _add_urls(record: dict[str, object], media: list[MediaItem], urls: Mapping[str, tuple[str, ...]]) -> None:
+    """Add the URLs that a record lacks, each from the first medium of the first category present."""
+    for name, categories in urls.items():
+        if (item := first_of_category(media, *categories)) is not None:
+            record.setdefault(name, item.url)
 
 
 @dataclass(frozen=True)
@@ -326,12 +320,12 @@ class RecordMapper:
             open_houses = OpenHouseMapper(_member(resource, OPEN_HOUSE), key, self._zone)
             return ListingMapper(resource, entity, fields, self._media, open_houses)
         if resource is TEAM:
-            return TeamMapper(fields, self._media)
+            return _team_mapper(fields, self._media)
         if resource is AGENT:
             memberships = TeamMemberships(self._dictionary.entities[_TEAMS], self._identifiers)
-            return AgentMapper(entity, fields, self._identifiers, self._media, memberships)
+            return _agent_mapper(entity, fields, self._identifiers, self._media, memberships)
         if resource is OFFICE:
-            return OfficeMapper(entity, fields, self._identifiers, self._media)
+            return _office_mapper(entity, fields, self._identifiers, self._media)
         return lambda context: (fields(context), {})
 
 

@@ -11,7 +11,7 @@ from indexer.errors import SourceError
 from indexer.reso.client.odata import EVENT_SEQUENCE_FIELD, ODataQuery, string_literal
 from indexer.reso.client.reso_client import ResoClient
 from indexer.reso.mapping.values import describe_value
-from indexer.reso.mirror import Mirror, SeenEvents, key_text
+from indexer.reso.mirror import Mirror, key_text
 from indexer.reso.settings import ResoSettings
 from indexer.reso.sync.entity_reader import EntityReader, SourceRow
 
@@ -27,13 +27,10 @@ _FIELDS = (EVENT_SEQUENCE_FIELD, "ResourceName", "ResourceRecordKey")
 
 
 class EntityEventFollower:
-    """Follows the event sequence of one source."""
-
     def __init__(
         self, client: ResoClient, mirror: Mirror, readers: Mapping[str, EntityReader], settings: ResoSettings
     ) -> None:
         self._client, self._mirror, self._readers, self._settings = client, mirror, readers, settings
-        self._seen = SeenEvents(mirror)
         self._entities_with_events: set[str] = set()
 
     @property
@@ -81,7 +78,7 @@ class EntityEventFollower:
     def restart(self) -> None:
         """Follow from 0; called after all keys were compared, so that a killed run repeats both."""
         with self._mirror.transaction():
-            self._seen.add((), forget_below=(self.last_processed or 0) + 1)
+            self._mirror.add_events((), forget_below=(self.last_processed or 0) + 1)
             self._mirror.write_note(_SEQUENCE_NOTE, 0)
 
     async def _page(self, position: int) -> list[SourceRow]:
@@ -95,7 +92,7 @@ class EntityEventFollower:
     async def _apply(self, rows: list[SourceRow]) -> None:
         """Read the records that a page of events names, and store both in one transaction."""
         numbers = [_sequence_of(row) for row in rows]
-        unseen = self._seen.unseen(numbers)
+        unseen = self._mirror.unseen_events(numbers)
         changed: dict[str, dict[str, None]] = defaultdict(dict)
         for row in rows:
             name, key = row.get("ResourceName"), key_text(row.get("ResourceRecordKey"))
@@ -106,7 +103,7 @@ class EntityEventFollower:
         with self._mirror.transaction():
             for name, keys in gone.items():
                 self._readers[name].remove(keys)
-            self._seen.add(unseen, forget_below=processed - self._settings.event_margin)
+            self._mirror.add_events(unseen, forget_below=processed - self._settings.event_margin)
             self._mirror.write_note(_SEQUENCE_NOTE, processed)
 
 

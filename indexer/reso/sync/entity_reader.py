@@ -188,7 +188,6 @@ class EntityReader:
         return value if isinstance(value, str) else ""
 
     def position_of(self, row: SourceRow) -> SyncPosition:
-        """Return the position of a record in the order of changes."""
         return queryable_time(self.time_of(row)), self.key_of(row)
 
     def state_of(self, row: SourceRow) -> str:

@@ -121,7 +121,7 @@ class KeySlices:
     def restart(self, at: float) -> None:
         """Start a new cycle after all keys were compared at a time, in seconds since 1970."""
         with self._mirror.transaction():
-            self._ranges.record_all(at)
+            self._ranges.record("", END, at)
             self._cycle = _Cycle(started=at, is_finished=False)
             self._save()
 
