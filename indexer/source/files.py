@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cluster.zstd import zstd
 from indexer.errors import InvalidRecordError, SourceError
@@ -158,7 +158,7 @@ def is_compressed(raw: io.BufferedReader) -> bool:
     return _decompressor(raw.peek(len(_ZSTD))[: len(_ZSTD)]) is not None
 
 
-def _decompressor(head: bytes) -> Callable[[], _Decompressor] | None:
+def _decompressor(head: bytes) -> Callable[[], _Frame] | None:
     if head.startswith(_GZIP):
         return lambda: zlib.decompressobj(wbits=_GZIP_WINDOW)
     if head == _ZSTD or (head[1:] == _ZSTD_SKIPPABLE and head[0] >> 4 == 5):
@@ -212,25 +212,6 @@ class _CountingStream(io.RawIOBase):
         return size
 
 
-class _Decompressor(Protocol):
-    """A decompressor of one zstd frame or one gzip member."""
-
-    @property
-    def eof(self) -> bool:
-        """Whether the end of the frame has been reached."""
-
-    @property
-    def unused_data(self) -> bytes:
-        """The input after the end of the frame."""
-
-    @property
-    def unconsumed_tail(self) -> bytes:
-        """The input that was left because the output would have been too long."""
-
-    def decompress(self, data: bytes, max_length: int, /) -> bytes:
-        """Return the next plain bytes, about `max_length` at most."""
-
-
 class _ZstdFrame:
     """One zstd frame, which keeps by itself the input that it has not decompressed yet."""
 
@@ -248,18 +229,21 @@ class _ZstdFrame:
         return self._frame.unused_data
 
     def decompress(self, data: bytes, max_length: int, /) -> bytes:
-        """Return the next plain bytes."""
         return self._frame.decompress(data, max_length)
+
+
+# One zstd frame or one gzip member.
+_Frame: TypeAlias = "_ZstdFrame | zlib._Decompress"  # noqa: SLF001 - it has no other name
 
 
 class _FrameReader(io.RawIOBase):
     """The plain bytes of consecutive frames or members; raises EOFError if the stream ends inside one."""
 
-    def __init__(self, packed: io.RawIOBase, decompressor: Callable[[], _Decompressor]) -> None:
+    def __init__(self, packed: io.RawIOBase, decompressor: Callable[[], _Frame]) -> None:
         super().__init__()
         self._packed = packed
         self._decompressor = decompressor
-        self._frame: _Decompressor | None = None
+        self._frame: _Frame | None = None
         self._plain = memoryview(b"")
         self._is_full = False  # whether the last step stopped at its bound, so that more may follow without input
 

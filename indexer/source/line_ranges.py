@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, TypeAlias
 
 from indexer.errors import SourceError
 from indexer.settings import IndexerSettings
@@ -19,29 +19,6 @@ _MIN_RANGE_BYTES = 32_000
 _RANGES_PER_PROCESS = 16
 _SKIPPED_BYTES = 1 << 16
 _BULKS_PER_BATCH = 4
-
-
-@runtime_checkable
-class SourceOfFiles(Protocol):
-    """A source whose resources may be files of nothing but their own envelopes."""
-
-    def line_file(self, resource: Resource) -> Path:
-        """Return the file of a resource."""
-
-
-class LineRange(Protocol):
-    """Some consecutive lines of a resource."""
-
-    @property
-    def position(self) -> int:
-        """The stored bytes of the source up to the end of these lines."""
-
-    @property
-    def last_line(self) -> int:
-        """The position of the last line among those of the resource."""
-
-    def items(self, resource: Resource, max_bytes: int) -> Iterator[SourceLine | RejectedLine]:
-        """Yield the lines; of a file, those that are longer than `max_bytes` are rejected. Raises SourceError."""
 
 
 class FileRange(NamedTuple):
@@ -84,6 +61,10 @@ class LineBatch(NamedTuple):
 
     def items(self, _resource: Resource, _max_bytes: int) -> Iterator[SourceLine | RejectedLine]:
         return iter(self.read)
+
+
+# Some consecutive lines of a resource, and the stored bytes of the source up to their end.
+LineRange: TypeAlias = FileRange | LineBatch
 
 
 @dataclass
@@ -139,9 +120,9 @@ class LineBatches:
 
 def divisible_file(source: object, resource: Resource) -> Path | None:
     """Return the file of a resource if it can be read from any line on, None if it must be read in one pass."""
-    if not isinstance(source, SourceOfFiles):
+    if (line_file := getattr(source, "line_file", None)) is None:
         return None
-    path = source.line_file(resource)
+    path: Path = line_file(resource)
     with open_raw(path) as raw:
         return None if is_compressed(raw) else path
 

@@ -48,8 +48,6 @@ class DetectionNote(NamedTuple):
 
 
 class TextDialect(NamedTuple):
-    """How the bytes of a table are text."""
-
     encoding: str
     delimiter: str
     notes: tuple[DetectionNote, ...]
@@ -177,13 +175,11 @@ class TableFile:
 
     @cached_property
     def form(self) -> TextDialect:
-        """The encoding and the delimiter, as declared or detected."""
         with self.open() as stream:
             return _detected_form(stream.reader, self.name, self.declared.encoding, self.declared.delimiter)
 
     @contextmanager
     def open(self) -> Iterator[DecompressedStream]:
-        """Open the plain bytes."""
         with open_raw(self.path) as raw:
             if self.member is None:
                 with decompressed(raw) as plain:
