@@ -9,15 +9,11 @@ DateTime = Annotated[str, msgspec.Meta(description="ISO 8601 with offset")]
 
 
 class AgentWebsite(TypedDict):
-    """An object in `agent_website`."""
-
     base_url: Any
     bio_page_slug: Any
 
 
 class AvailableMls(TypedDict):
-    """An object in `available_mls`."""
-
     name: str | None
     display_name: str | None
     mls_abbreviation: str | None
@@ -25,15 +21,11 @@ class AvailableMls(TypedDict):
 
 
 class CompanyListingAttribute(TypedDict):
-    """An object in `CompanyListingAttributes`."""
-
     AttributeId: str | None
     AttributeName: str | None
 
 
 class EmailAddresses(TypedDict):
-    """An object in `email_addresses`."""
-
     primary: str | None
     display: str | None
     alternate: str | None
@@ -43,8 +35,6 @@ class EmailAddresses(TypedDict):
 
 
 class ListingImage(TypedDict):
-    """An object in `ListingImages`."""
-
     FullURL: str | None
     GalleryURL: str | None
     RawURL: str | None
@@ -60,8 +50,6 @@ class ListingImage(TypedDict):
 
 
 class OpenHouse(TypedDict):
-    """An object in `OpenHouse`."""
-
     Date: Date | None
     StartTime: str | None
     EndTime: str | None
@@ -71,44 +59,32 @@ class OpenHouse(TypedDict):
 
 
 class PastOpenHouse(TypedDict):
-    """An object in `OpenHouse`."""
-
     Date: Date | None
     StartTime: str | None
     EndTime: str | None
 
 
 class PropertyFeature(TypedDict):
-    """An object in `PropertyFeatures`."""
-
     PropertyFeatureName: str | None
     PropertyFeatureValues: list[str]
 
 
 class PublicPartnerAttributes(TypedDict):
-    """An object in `public_partner_attrs`."""
-
     is_nrt: bool | None
 
 
 class SharedPartnerData(TypedDict):
-    """An object in `SharedPartnerData`."""
-
     attribute_1: str | None
     attribute_2: str | None
 
 
 class SourceMetadata(TypedDict):
-    """An object in `source_metadata`."""
-
     identifier_source: str | None
     identifier_type: str | None
     identifier_key: Any
 
 
 class Company(TypedDict):
-    """A record of companies."""
-
     platform_company_id: str | None
     name: str | None
     numeric_id: str | None
@@ -117,8 +93,6 @@ class Company(TypedDict):
 
 
 class Office(TypedDict):
-    """A record of offices."""
-
     platform_office_id: str | None
     id: str | None
     client_office_id: str | None
@@ -150,8 +124,6 @@ class Office(TypedDict):
 
 
 class Agent(TypedDict):
-    """A record of agents."""
-
     platform_agent_id: str | None
     agent_uuid: str | None
     uuid: str | None
@@ -234,8 +206,6 @@ class Agent(TypedDict):
 
 
 class Team(TypedDict):
-    """A record of teams."""
-
     uuid: str | None
     name: str | None
     email: str | None
@@ -257,8 +227,6 @@ class Team(TypedDict):
 
 
 class Listing(TypedDict):
-    """A record of listings."""
-
     LotSizeAcres: int | None
     BathroomsFull: int | None
     BathroomsHalf: int | None
@@ -333,8 +301,6 @@ class Listing(TypedDict):
 
 
 class SoldListing(TypedDict):
-    """A record of sold_listings."""
-
     LotSizeAcres: int | None
     BathroomsFull: int | None
     BathroomsHalf: int | None

@@ -34,8 +34,8 @@ def render_module() -> str:
     """Return the text of the module: the objects in records, then the records."""
     views = {resource: resource.view(View.INDEX) for resource in RESOURCES}
     nested = {field.object_name: field for fields in views.values() for field in _objects(fields)}
-    classes = [_class(name, f"An object in `{field.name}`.", field.members) for name, field in sorted(nested.items())]
-    classes += [_class(one.name, f"A record of {one.alias}.", fields) for one, fields in views.items()]
+    classes = [_class(name, field.members) for name, field in sorted(nested.items())]
+    classes += [_class(resource.name, fields) for resource, fields in views.items()]
     return "\n\n\n".join([_HEAD, *classes, _names()]) + "\n"
 
 
@@ -62,9 +62,8 @@ def _objects(fields: Iterable[Field]) -> Iterator[Field]:
             yield from _objects(field.members)
 
 
-def _class(name: str, summary: str, fields: Iterable[Field]) -> str:
-    members = [f"    {field.name}: {_type(field)}" for field in fields]
-    return "\n".join([f"class {name}(TypedDict):", f'    """{summary}"""', "", *members])
+def _class(name: str, fields: Iterable[Field]) -> str:
+    return "\n".join([f"class {name}(TypedDict):", *(f"    {field.name}: {_type(field)}" for field in fields)])
 
 
 def _type(field: Field) -> str:
