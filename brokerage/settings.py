@@ -12,7 +12,7 @@ from rich.text import Text
 from brokerage.command_runs import exit_on_error
 from brokerage.help import epilog
 from brokerage.settings_types import reject_unknown_settings, settings_types
-from brokerage.tables import print_table
+from brokerage.tables import plain_table, print_table
 from brokerage_feed.terminal import echo
 from cluster.settings import describe_settings
 
@@ -47,10 +47,8 @@ def _group_name(kind: type[object]) -> str:
 
 
 def _table() -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("Variable", no_wrap=True)
-    for column in ("Value", "From", "Meaning"):
-        table.add_column(column, overflow="fold")
+    folded = "Value", "From", "Meaning"
+    table = plain_table("Variable", *folded, folded=folded)
     for kind in settings_types(os.environ):
         table.add_row(Text(_group_name(kind), style="bold"), "", "", (getdoc(kind) or "").partition("\n")[0])
         for setting in describe_settings(kind, os.environ):

@@ -6,9 +6,9 @@ Those of any number of rows are printed line by line; Rich takes a millisecond f
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import rich_click as click
 from rich.cells import cell_len, chop_cells, set_cell_size
@@ -24,6 +24,15 @@ def print_table(table: Table, *, err: bool = False) -> None:
     """Print a table; cells are texts, never markup."""
     stream = sys.stderr if err else sys.stdout
     SafeConsole(stderr=err, width=None if stream.isatty() else _PIPE_WIDTH, markup=False).print(table)
+
+
+def plain_table(*columns: str, folded: Collection[str], **options: Any) -> Table:
+    """Return a table without borders; the cells of the columns `folded` may be wrapped."""
+    table = Table(box=None, pad_edge=False, **options)
+    for column in columns:
+        is_folded = column in folded
+        table.add_column(column, no_wrap=not is_folded, overflow="fold" if is_folded else "ellipsis")
+    return table
 
 
 _GAP = "  "

@@ -22,7 +22,7 @@ from brokerage.index.runner import (
     exit_on_failure,
     print_error_line,
 )
-from brokerage.tables import print_table
+from brokerage.tables import plain_table, print_table
 from brokerage_feed.terminal import echo, exit_on_signal, fail
 from cluster.settings import load_settings
 from indexer.drafting.columns import Confidence
@@ -260,11 +260,8 @@ def _print_draft(draft: MapDraft) -> None:
 
 
 def _guess_table(table: TableDraft) -> Table:
-    shown = Table(
-        box=None, pad_edge=False, title=f"{table.resource.alias}: {', '.join(table.files)}", title_justify="left"
-    )
-    for heading in ("Column", "Field", "Confidence", "Example", "Note"):
-        shown.add_column(heading, overflow="fold")
+    headings, title = ("Column", "Field", "Confidence", "Example", "Note"), ", ".join(table.files)
+    shown = plain_table(*headings, folded=headings, title=f"{table.resource.alias}: {title}", title_justify="left")
     for guess in table.guesses:
         confidence = guess.confidence if guess.is_declared else Confidence.LOW
         example = guess.example[:_MAX_SHOWN_CHARACTERS]

@@ -27,7 +27,7 @@ from brokerage.index.runner import (
     print_note,
     run_on_cluster,
 )
-from brokerage.tables import print_table
+from brokerage.tables import plain_table, print_table
 from brokerage_feed.terminal import echo
 from cluster.control_index import troubles_sentence
 from cluster.index_state import IndexFragmentation, fragmentation_sentence
@@ -61,19 +61,11 @@ _LAST_RUN = ("Resource", "Watermark, UTC", "Last run", "At, UTC", "Behind", "Rea
 
 
 def _status_tables(states: Iterable[ResourceStatus]) -> tuple[Table, Table]:
-    """Return a table of live generations and one of last runs, each with a row per resource."""
-    served, last_runs = _table(_SERVED), _table(_LAST_RUN)
+    served, last_runs = plain_table(*_SERVED, folded=()), plain_table(*_LAST_RUN, folded=())
     for state in states:
         served.add_row(*_served(state))
         last_runs.add_row(*_last_run(state))
     return served, last_runs
-
-
-def _table(columns: tuple[str, ...]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for column in columns:
-        table.add_column(column, no_wrap=True)
-    return table
 
 
 def _served(state: ResourceStatus) -> tuple[str, ...]:
@@ -157,10 +149,7 @@ _REPLICATION_COLUMNS = ("Company", "Followed by", "At, UTC", "Behind", "Keys che
 def _replication_table(replications: Collection[ReplicationStatus]) -> Iterator[Table]:
     if not replications:
         return
-    table = Table(box=None, pad_edge=False)
-    table.add_column("Replicated from", overflow="fold")
-    for column in _REPLICATION_COLUMNS:
-        table.add_column(column, no_wrap=True)
+    table = plain_table("Replicated from", *_REPLICATION_COLUMNS, folded=["Replicated from"])
     for status in replications:
         table.add_row(*_replication_row(status))
         if status.complaint:
