@@ -44,14 +44,15 @@ from service.health.checks import (
     CONTROL_SUBJECT,
     KEYS_SUBJECT,
     Finding,
-    FindingState,
     IndexInventory,
     StatusReader,
     get_within_timeout,
     missing_privilege,
     read_standing,
     run_check,
+    unknown,
     warning,
+    wrong,
 )
 from service.keys.api_key import ApiKey, DamagedKey
 from service.keys.store import KeyStore
@@ -93,8 +94,7 @@ async def _read_and_check(subject: str, needed: str, check: Callable[[], Awaitab
     except AuthorizationException:
         return missing_privilege(subject, needed)
     except (ApiError, TransportError) as error:
-        problem = "could not be read"
-        return Finding(subject=subject, state=FindingState.UNKNOWN, problem=problem, detail=str(error.message))
+        return unknown(subject, "could not be read", str(error.message))
 
 
 async def node_findings(engine: StatusReader, indices: IndexInventory) -> list[Finding]:
@@ -239,18 +239,17 @@ def _placement_findings(copies: Iterable[ShardCopy], zones: Mapping[str, str], g
     copies = [*copies]
     divide = f"Raise {SHARDS_SETTING}, or set it to auto, and rebuild. {SIZE_SETTING} is {gigabytes:g}."
     kinds = [
-        (FindingState.WRONG, "some are on no node", missing_shards(copies), _EXPLAIN),
-        (FindingState.WARNING, "some lack a replica", missing_copies(copies), _EXPLAIN),
-        (FindingState.WARNING, "some are in one zone only", exposed_shards(copies, zones), _AWARE),
-        (FindingState.WARNING, "some are too large", large_shards(copies, gigabytes), divide),
+        (wrong, "some are on no node", missing_shards(copies), _EXPLAIN),
+        (warning, "some lack a replica", missing_copies(copies), _EXPLAIN),
+        (warning, "some are in one zone only", exposed_shards(copies, zones), _AWARE),
+        (warning, "some are too large", large_shards(copies, gigabytes), divide),
     ]
     for state, problem, sentences, remedy in kinds:
         if detail := " ".join(sentences):
-            yield Finding(subject=SHARDS, state=state, problem=problem, detail=detail, remedy=remedy)
+            yield state(SHARDS, problem, detail, remedy)
 
 
 def block_findings(indices: IndexInventory, connection: ConnectionSettings) -> Iterator[Finding]:
-    """Yield a warning for each block of an index against writes."""
     subjects = {connection.alias(resource): resource.alias for resource in RESOURCES}
     subjects |= {connection.keys_index: KEYS_SUBJECT, connection.control_index: CONTROL_SUBJECT}
     for name, subject in subjects.items():
@@ -319,8 +318,7 @@ def _outside(answer: Any) -> list[str]:
 def _unreachable_records(found: Mapping[str, list[str]], *, is_whole: bool) -> Finding:
     """Return whether live records have identifiers that cannot be requested, from those found by resource."""
     if not found and not is_whole:
-        problem = f"too many to look at within {_SECONDS} for each resource"
-        return Finding(subject=IDENTIFIERS, state=FindingState.UNKNOWN, problem=problem)
+        return unknown(IDENTIFIERS, f"too many to look at within {_SECONDS} for each resource")
     if not found:
         return Finding(subject=IDENTIFIERS, detail="all can be requested")
     return warning(

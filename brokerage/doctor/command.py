@@ -16,7 +16,6 @@ from typing import Any
 import orjson
 import rich_click as click
 from elasticsearch import AsyncElasticsearch
-from rich.table import Table
 from rich.text import Text
 
 from brokerage.doctor.cluster_checks import (
@@ -37,7 +36,7 @@ from brokerage.doctor.connection_checks import (
 )
 from brokerage.help import epilog
 from brokerage.settings_types import settings_types, unknown_variables
-from brokerage.tables import print_table
+from brokerage.tables import plain_table, print_table
 from brokerage_feed.terminal import ExitCode, echo
 from cluster.connection import ConnectionSettings, connect
 from cluster.http.nodes import ReadingNode
@@ -56,6 +55,8 @@ from service.health.checks import (
     IndexInventory,
     run_check,
     run_checks,
+    warning,
+    wrong,
 )
 from service.health.monitor import unreachable_finding
 from service.redis.capability import RedisSettings
@@ -162,13 +163,9 @@ async def _unreachable(failure: ApiError, connection: ConnectionSettings) -> Fin
 
 
 def _no_indices(connection: ConnectionSettings) -> Finding:
-    return Finding(
-        subject="indices",
-        state=FindingState.WRONG,
-        problem="none found",
-        detail=f"No index of the product begins with {connection.prefix!r}." if connection.prefix else "",
-        remedy="Is BROKERAGE_INDEX_PREFIX right? Build all indices with `brokerage index reindex SOURCE`.",
-    )
+    detail = f"No index of the product begins with {connection.prefix!r}." if connection.prefix else ""
+    remedy = "Is BROKERAGE_INDEX_PREFIX right? Build all indices with `brokerage index reindex SOURCE`."
+    return wrong("indices", "none found", detail, remedy)
 
 
 SETTINGS_SUBJECT = "settings"
@@ -183,7 +180,7 @@ def settings_findings(environ: Mapping[str, str]) -> list[Finding]:
     try:
         kinds = settings_types(environ)
     except SettingError as error:
-        return [_settings_finding(FindingState.WRONG, "invalid or missing value", str(error))]
+        return [wrong(SETTINGS_SUBJECT, "invalid or missing value", str(error))]
     problems = [*_unusable(environ, kinds)] or [*_conflicts(load_service_settings(environ))]
     problems += _unknown_variables(environ)
     return problems or [Finding(subject=SETTINGS_SUBJECT, detail=f"{len(_given(environ, kinds))} set")]
@@ -196,7 +193,7 @@ def _unusable(environ: Mapping[str, str], kinds: Iterable[type[Any]]) -> Iterato
             if isinstance(values, ConnectionSettings):
                 values.require_url()
         except SettingError as error:
-            yield _settings_finding(FindingState.WRONG, "invalid or missing value", str(error))
+            yield wrong(SETTINGS_SUBJECT, "invalid or missing value", str(error))
 
 
 def _given(environ: Mapping[str, str], kinds: Iterable[type[Any]]) -> list[str]:
@@ -206,8 +203,7 @@ def _given(environ: Mapping[str, str], kinds: Iterable[type[Any]]) -> list[str]:
 
 def _unknown_variables(environ: Mapping[str, str]) -> Iterator[Finding]:
     for name, hint in unknown_variables(environ).items():
-        detail = f"{name} is not a setting: no command starts."
-        yield _settings_finding(FindingState.WRONG, "unknown variable", detail, hint)
+        yield wrong(SETTINGS_SUBJECT, "unknown variable", f"{name} is not a setting: no command starts.", hint)
 
 
 def _conflicts(service: ServiceSettings) -> Iterator[Finding]:
@@ -235,11 +231,7 @@ def _conflicts(service: ServiceSettings) -> Iterator[Finding]:
     }
     for sentence, is_so in conflicts.items():
         if is_so:
-            yield _settings_finding(FindingState.WARNING, "conflicting values", sentence, "Change one of them.")
-
-
-def _settings_finding(state: FindingState, problem: str, detail: str, remedy: str = "") -> Finding:
-    return Finding(subject=SETTINGS_SUBJECT, state=state, problem=problem, detail=detail, remedy=remedy)
+            yield warning(SETTINGS_SUBJECT, "conflicting values", sentence, "Change one of them.")
 
 
 _STYLES = {
@@ -253,10 +245,7 @@ _STYLES = {
 
 def _show_findings(findings: Iterable[Finding]) -> None:
     findings = list(findings)
-    table = Table(box=None, pad_edge=False, show_header=False)
-    for column in ("state", "subject"):
-        table.add_column(column, no_wrap=True)
-    table.add_column("text", overflow="fold")
+    table = plain_table("state", "subject", "text", folded=["text"], show_header=False)
     for finding in findings:
         table.add_row(Text(finding.state.value, _STYLES[finding.state]), finding.subject, Text(_text_of(finding)))
         if finding.remedy:
@@ -271,7 +260,6 @@ def _text_of(finding: Finding) -> str:
 
 
 def findings_summary(findings: Iterable[Finding]) -> str:
-    """Return the last line: the number of findings by state, and whether the service can serve."""
     counts = Counter(finding.state for finding in findings)
     parts = [f"{counts[state]} {state.value}" for state in reversed(FindingState) if counts[state]]
     conclusion = "The service cannot serve everything." if counts[FindingState.WRONG] else "The service can serve."

@@ -14,7 +14,7 @@ from cluster.connection import ConnectionSettings
 from cluster.tls import TlsContext, describe_tls_error, is_loopback, tls_handshake
 from mappings import RESOURCES
 from mappings.indices import served_pattern
-from service.health.checks import Finding, FindingState, warning
+from service.health.checks import Finding, unknown, warning, wrong
 
 TLS_SUBJECT = "tls"
 _HANDSHAKE_SECONDS = 5.0
@@ -129,9 +129,8 @@ async def user_findings(client: AsyncElasticsearch, connection: ConnectionSettin
         return [_bad_credentials(connection)]
     except ApiError as error:
         # A node without security has no such path.
-        return (
-            [_without_security(connection)] if error.status_code in {400, 404, 405} else [_unknown_user(error.message)]
-        )
+        has_path = error.status_code not in {400, 404, 405}
+        return [unknown(USER, "could not be checked", error.message) if has_path else _without_security(connection)]
     except (TransportError, UnsupportedProductError):
         return []
     return [_user(user), *privilege_findings(rights.body, connection)]
@@ -153,10 +152,6 @@ def _user(user: Mapping[str, Any]) -> Finding:
     return Finding(subject=USER, detail=f"{kind}{user['username']}, {roles}")
 
 
-def _unknown_user(reason: str) -> Finding:
-    return Finding(subject=USER, state=FindingState.UNKNOWN, problem="could not be checked", detail=reason)
-
-
 def _bad_credentials(connection: ConnectionSettings) -> Finding:
     variables = (
         "BROKERAGE_ELASTICSEARCH_API_KEY"
@@ -165,13 +160,10 @@ def _bad_credentials(connection: ConnectionSettings) -> Finding:
         if connection.username
         else ""
     )
-    return Finding(
-        subject=USER,
-        state=FindingState.WRONG,
-        problem="Elasticsearch rejects the credentials" if variables else "Elasticsearch requires credentials",
-        detail=f"They come from {variables}." if variables else "None are set.",
-        remedy="Correct them." if variables else "Set BROKERAGE_ELASTICSEARCH_API_KEY, or a user and its password.",
-    )
+    if variables:
+        return wrong(USER, "Elasticsearch rejects the credentials", f"They come from {variables}.", "Correct them.")
+    remedy = "Set BROKERAGE_ELASTICSEARCH_API_KEY, or a user and its password."
+    return wrong(USER, "Elasticsearch requires credentials", "None are set.", remedy)
 
 
 def _without_security(connection: ConnectionSettings) -> Finding:
@@ -208,14 +200,10 @@ def _missing_privileges(response: Mapping[str, Any], connection: ConnectionSetti
     lacking |= {right: ["the cluster"] for right in CLUSTER_PRIVILEGES if not response["cluster"][right]}
     if any(lacking.values()):
         missing = (f"`{right}` on {', '.join(names)}" for right, names in lacking.items() if names)
-        yield Finding(
-            subject=PRIVILEGES,
-            # Without the others a check or a record of usage is missing, but requests are served.
-            state=FindingState.WRONG if lacking["read"] else FindingState.WARNING,
-            problem="some are missing",
-            detail=f"{'; '.join(missing)}.",
-            remedy=f"{_ROLE}. Do its index names begin with BROKERAGE_INDEX_PREFIX?",
-        )
+        remedy = f"{_ROLE}. Do its index names begin with BROKERAGE_INDEX_PREFIX?"
+        # Without the others a check or a record of usage is missing, but requests are served.
+        state = wrong if lacking["read"] else warning
+        yield state(PRIVILEGES, "some are missing", f"{'; '.join(missing)}.", remedy)
 
 
 def _missing_shard_privileges(response: Mapping[str, Any], connection: ConnectionSettings) -> Iterator[Finding]:

@@ -68,8 +68,16 @@ class Finding:
         return " ".join(part for part in (f"{self.subject}: {self.problem}.", self.detail, self.remedy) if part)
 
 
+def unknown(subject: str, problem: str, detail: str = "", remedy: str = "") -> Finding:
+    return Finding(subject=subject, state=FindingState.UNKNOWN, problem=problem, detail=detail, remedy=remedy)
+
+
 def warning(subject: str, problem: str, detail: str = "", remedy: str = "") -> Finding:
     return Finding(subject=subject, state=FindingState.WARNING, problem=problem, detail=detail, remedy=remedy)
+
+
+def wrong(subject: str, problem: str, detail: str = "", remedy: str = "") -> Finding:
+    return Finding(subject=subject, state=FindingState.WRONG, problem=problem, detail=detail, remedy=remedy)
 
 
 class StatusReader(Protocol):
@@ -102,17 +110,13 @@ async def run_check(subject: str, check: Callable[[], Awaitable[Finding]]) -> Fi
         return await check()
     except ApiError as failure:
         reason = str(getattr(failure, "reason", failure.detail))
-        return Finding(
-            subject=subject, state=FindingState.UNKNOWN, problem="could not be checked in time", detail=reason
-        )
+        return unknown(subject, "could not be checked in time", reason)
 
 
 def missing_privilege(subject: str, privilege: str) -> Finding:
     """Return the finding that a privilege is missing, such as `monitor` on the cluster."""
     remedy = f"Grant the service's user {privilege}."
-    return Finding(
-        subject=subject, state=FindingState.UNKNOWN, problem="cannot be checked without a privilege", remedy=remedy
-    )
+    return unknown(subject, "cannot be checked without a privilege", remedy=remedy)
 
 
 async def _versions(engine: StatusReader) -> Finding:
@@ -121,13 +125,8 @@ async def _versions(engine: StatusReader) -> Finding:
         return missing_privilege(ENGINE_SUBJECT, "`monitor` on the cluster")
     nodes = list(body["nodes"].values())
     if unsupported := unsupported_versions(nodes):
-        return Finding(
-            subject=ENGINE_SUBJECT,
-            state=FindingState.WRONG,
-            problem="unsupported version",
-            detail=" ".join(unsupported),
-            remedy="All requests are refused until every node has a supported version.",
-        )
+        remedy = "All requests are refused until every node has a supported version."
+        return wrong(ENGINE_SUBJECT, "unsupported version", " ".join(unsupported), remedy)
     count = "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
     return Finding(subject=ENGINE_SUBJECT, detail=f"{count}, {', '.join(sorted({n['version'] for n in nodes}))}")
 
@@ -139,13 +138,9 @@ async def _health(engine: StatusReader) -> Finding:
     if body["status"] == "green":
         return Finding(subject=CLUSTER_SUBJECT, detail="green")
     is_red = body["status"] == "red"
-    return Finding(
-        subject=CLUSTER_SUBJECT,
-        state=FindingState.WARNING,
-        problem=f"status {body['status']}",
-        detail="A primary shard is unassigned: its index cannot be read." if is_red else "A replica is unassigned.",
-        remedy="`GET _cluster/allocation/explain` says why.",
-    )
+    detail = "A primary shard is unassigned: its index cannot be read." if is_red else "A replica is unassigned."
+    remedy = "`GET _cluster/allocation/explain` says why."
+    return warning(CLUSTER_SUBJECT, f"status {body['status']}", detail, remedy)
 
 
 def blocked_resources(findings: Iterable[Finding], connection: ConnectionSettings) -> dict[str, str]:
@@ -185,10 +180,11 @@ class LiveIndex:
 
     def findings(self) -> list[Finding]:
         """Return the first fatal problem, otherwise all warnings, otherwise a finding without a problem."""
-        wrong = next(self._wrong(), None)
-        if wrong is not None:
-            return [wrong]
-        return [*self._warnings()] or [self._finding(FindingState.OK, "", f"{self._index}, {len(self._fields)} fields")]
+        fatal = next(self._wrong(), None)
+        if fatal is not None:
+            return [fatal]
+        detail = f"{self._index}, {len(self._fields)} fields"
+        return [*self._warnings()] or [Finding(subject=self.resource.alias, detail=detail)]
 
     @property
     def _index(self) -> str:
@@ -207,38 +203,35 @@ class LiveIndex:
     def _rebuild(self) -> str:
         return f"Rebuild it with this version: `brokerage index reindex SOURCE {self.resource.alias}`."
 
-    def _finding(self, state: FindingState, problem: str, detail: str, remedy: str = "") -> Finding:
-        return Finding(subject=self.resource.alias, state=state, problem=problem, detail=detail, remedy=remedy)
-
     def _wrong(self) -> Iterator[Finding]:
         yield from self._not_one()
         if _CLOSED in self._facts["settings"]:
             remedy = f"`POST {self._index}/_open` opens it."
-            yield self._finding(FindingState.WRONG, "its index is closed", f"{self._index} is closed.", remedy)
+            yield wrong(self.resource.alias, "its index is closed", f"{self._index} is closed.", remedy)
         if "filter" in self._facts["aliases"][self.alias]:
             detail = f"The alias {self.alias} has a filter, which hides records."
             remedy = "Recreate the alias without it."
-            yield self._finding(FindingState.WRONG, "its alias hides records", detail, remedy)
+            yield wrong(self.resource.alias, "its alias hides records", detail, remedy)
         if not self._has_valid_ranges():
             detail = f"The shards in the `_meta` of {self._index} are not valid: another program has changed them."
-            yield self._finding(FindingState.WRONG, "its shards are unknown", detail, self._rebuild)
+            yield wrong(self.resource.alias, "its shards are unknown", detail, self._rebuild)
         # Every request uses these fields; the others are checked for each request that uses them.
         if lacking := sorted(self._lacking(SYSTEM_FIELDS)):
             detail = f"{self._index} lacks these fields, or maps them differently: {', '.join(lacking)}."
-            yield self._finding(FindingState.WRONG, "its index lacks fields of this version", detail, self._rebuild)
+            yield wrong(self.resource.alias, "its index lacks fields of this version", detail, self._rebuild)
 
     def _not_one(self) -> Iterator[Finding]:
         if not self.indices:
             remedy = f"`brokerage index reindex SOURCE {self.resource.alias}` builds it."
             detail = f"The alias {self.alias} does not exist."
-            yield self._finding(FindingState.WRONG, "its alias is missing", detail, remedy)
+            yield wrong(self.resource.alias, "its alias is missing", detail, remedy)
         if len(self.indices) > 1:
             detail = f"The alias {self.alias} points to {', '.join(sorted(self.indices))}: records could appear twice."
             remedy = "`brokerage index status` shows which one is live; remove the others with `POST _aliases`."
-            yield self._finding(FindingState.WRONG, "it has several indices", detail, remedy)
+            yield wrong(self.resource.alias, "it has several indices", detail, remedy)
         if self.alias in self.indices:
             detail = f"{self.alias} is an index, not an alias: it was not created by the indexer."
-            yield self._finding(FindingState.WRONG, "it is not an alias", detail, f"Delete that index. {self._rebuild}")
+            yield wrong(self.resource.alias, "it is not an alias", detail, f"Delete that index. {self._rebuild}")
 
     def _has_valid_ranges(self) -> bool:
         try:
@@ -259,18 +252,18 @@ class LiveIndex:
         if missing := sorted(self._lacking(self.resource.own_fields)):
             yield self._lacks_search_fields(missing)
         elif fingerprint != schema_fingerprint(self.resource):
-            yield self._finding(FindingState.WARNING, *self._difference(fingerprint), self._rebuild)
+            yield warning(self.resource.alias, *self._difference(fingerprint), self._rebuild)
         elif altered := sorted(self._altered()):
             detail = (
                 f"The mapping of {self._index} was changed by another program than the indexer: {', '.join(altered)}."
             )
-            yield self._finding(FindingState.WARNING, "its mapping was changed by hand", detail, self._rebuild)
+            yield warning(self.resource.alias, "its mapping was changed by hand", detail, self._rebuild)
         interval = self._facts["settings"].get(_REFRESH)
         if interval in {None, "-1"}:
             value = interval or "not set, so the first search after an idle period waits for a refresh"
             detail = f"{_REFRESH} of {self._index} is {value}."
             remedy = f'`PUT {self._index}/_settings` with {{"{_REFRESH}": "1s"}} sets it.'
-            yield self._finding(FindingState.WARNING, "updates may become visible late", detail, remedy)
+            yield warning(self.resource.alias, "updates may become visible late", detail, remedy)
 
     def _altered(self) -> Iterator[str]:
         """Yield what differs from the declared mapping, by name: fields, also those within objects, and parameters."""
@@ -282,9 +275,8 @@ class LiveIndex:
         detail = (
             f"{self._index} lacks these fields, or maps them differently: {fields}. Requests that use them get 503."
         )
-        finding = self._finding(
-            FindingState.WARNING, "its index lacks search fields of this version", detail, self._rebuild
-        )
+        problem = "its index lacks search fields of this version"
+        finding = warning(self.resource.alias, problem, detail, self._rebuild)
         return replace(finding, missing=frozenset(missing))
 
     def _difference(self, fingerprint: str | None) -> tuple[str, str]:
@@ -372,14 +364,9 @@ def replacement(mark: Mark, index: str, facts: Facts, control: Facts) -> str | N
 
 def replaced_finding(resource: Resource, detail: str) -> Finding:
     """Return the finding: records are served, changes, snapshots and digests are refused."""
-    return Finding(
-        subject=resource.alias,
-        state=FindingState.WARNING,
-        problem="its data were restored or replaced, so changes are refused",
-        detail=detail,
-        remedy="`brokerage index restored` lets consumers start again from what is there.",
-        is_replaced=True,
-    )
+    problem = "its data were restored or replaced, so changes are refused"
+    remedy = "`brokerage index restored` lets consumers start again from what is there."
+    return replace(warning(resource.alias, problem, detail, remedy), is_replaced=True)
 
 
 def replaced_aliases(findings: Iterable[Finding], connection: ConnectionSettings) -> frozenset[str]:
@@ -506,32 +493,18 @@ def index_findings(indices: IndexInventory, connection: ConnectionSettings) -> I
             yield from LiveIndex(resource, alias, live).findings()
             if (detail := indices.replacement(alias, connection.control_index)) is not None:
                 yield replaced_finding(resource, detail)
-    for index, missing in ((connection.keys_index, _no_keys), (connection.control_index, _no_watermarks)):
-        yield _support_index(indices.by_name[index], index, missing(index))
+    creates_key = "`brokerage keys create` creates the first one."
+    no_keys = warning(KEYS_SUBJECT, "no keys have been created yet", remedy=creates_key)
+    builds = "`brokerage index reindex SOURCE` creates it."
+    no_marks = wrong(CONTROL_SUBJECT, "the indexer's watermarks are missing", remedy=builds)
+    for index, missing in ((connection.keys_index, no_keys), (connection.control_index, no_marks)):
+        yield _support_index(indices.by_name[index], index, missing)
 
 
 def _support_index(indices: Mapping[str, Any] | None, index: str, missing: Finding) -> Finding:
     """Return the finding for the index of keys or watermarks; `missing` if it does not exist."""
     if indices is None:
         return missing_privilege(missing.subject, _PRIVILEGE)
-    return Finding(subject=missing.subject, detail=f"{index} exists") if indices else missing
-
-
-def _no_keys(index: str) -> Finding:
-    return Finding(
-        subject=KEYS_SUBJECT,
-        state=FindingState.WARNING,
-        problem="no keys have been created yet",
-        detail=f"The index {index} does not exist.",
-        remedy="`brokerage keys create` creates the first one.",
-    )
-
-
-def _no_watermarks(index: str) -> Finding:
-    return Finding(
-        subject=CONTROL_SUBJECT,
-        state=FindingState.WRONG,
-        problem="the indexer's watermarks are missing",
-        detail=f"The index {index} does not exist.",
-        remedy="`brokerage index reindex SOURCE` creates it.",
-    )
+    if not indices:
+        return replace(missing, detail=f"The index {index} does not exist.")
+    return Finding(subject=missing.subject, detail=f"{index} exists")

@@ -24,6 +24,7 @@ from service.health.checks import (
     missing_fields,
     replaced_aliases,
     run_checks,
+    wrong,
 )
 from service.search.engine import LiveState, SearchEngine
 from service.settings import ServiceSettings
@@ -40,8 +41,6 @@ _log = logging.getLogger("service")
 
 
 class HealthMonitor:
-    """The latest findings, their age, and the readiness of this process."""
-
     def __init__(
         self,
         engine: SearchEngine,
@@ -135,7 +134,7 @@ def unreachable_finding(failure: Exception) -> Finding:
     detail = str(getattr(failure, "reason", "") or f"{type(failure).__name__}: {failure}")
     is_foreign = isinstance(failure, NotElasticsearch)
     problem = "the server is not Elasticsearch" if is_foreign else "it is unreachable"
-    return Finding(subject=ENGINE_SUBJECT, state=FindingState.WRONG, problem=problem, detail=detail)
+    return wrong(ENGINE_SUBJECT, problem, detail)
 
 
 def _log_changes(before: list[Finding], now: list[Finding]) -> None:

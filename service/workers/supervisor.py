@@ -5,16 +5,17 @@ import logging
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from cluster.connection import ConnectionSettings
 from service.settings import ListenError, ServiceSettings
 from service.workers.worker import (
     SIGNAL_EXIT_CODE_OFFSET,
     ListenSockets,
-    WorkerConfig,
     WorkerExited,
     WorkerProcess,
     bind_worker_sockets,
+    run_server,
 )
 
 # A worker that dies sooner than this is restarted with backoff.
@@ -119,9 +120,9 @@ class WorkerSlot:
     def _start(self, config: WorkerPoolConfig, *, ready_first: bool = False) -> WorkerProcess:
         if self._listeners is None:
             self._listeners = bind_worker_sockets(self._number, config.settings)
-        worker = WorkerProcess(
-            self._number, WorkerConfig(config.settings, config.connection, self._listeners, ready_first)
-        )
+        settings, connection = config.settings, config.connection
+        serve = partial(run_server, settings, connection, listeners=self._listeners, ready_first=ready_first)
+        worker = WorkerProcess(self._number, serve)
         self.alive.add(worker)
         return worker
 

@@ -98,8 +98,6 @@ SIGNAL_EXIT_CODE_OFFSET = 128
 
 
 class ShutdownRequest:
-    """Whether a shutdown was requested, and whether the process has been replaced."""
-
     def __init__(self) -> None:
         self.requested = asyncio.Event()
         self.is_replaced = False
@@ -351,23 +349,13 @@ class WorkerExited(Exception):
     """A worker exited; the text gives the exit code or signal."""
 
 
-@dataclass(frozen=True)
-class WorkerConfig:
-    """The settings of one worker. With `ready_first` it listens only once it is ready for requests."""
-
-    settings: ServiceSettings
-    connection: ConnectionSettings
-    listeners: ListenSockets
-    ready_first: bool = False
-
-
-def _work(config: WorkerConfig, pipe: Connection) -> None:
+def _work(serve: Callable[..., None], pipe: Connection) -> None:
     def notify() -> None:
         pipe.send_bytes(b"listening")
         pipe.close()
 
     try:
-        run_server(config.settings, config.connection, notify, config.listeners, ready_first=config.ready_first)
+        serve(on_ready=notify)
     except Exception:
         # `multiprocessing` would print it to standard error without masking.
         _log.critical("The worker ends because of an unexpected error.", exc_info=True)
@@ -375,15 +363,15 @@ def _work(config: WorkerConfig, pipe: Connection) -> None:
 
 
 class WorkerProcess:
-    """The supervisor's handle on a worker; create it inside the event loop."""
+    """The supervisor's handle on a worker, which calls `serve` (`run_server`); create it inside the event loop."""
 
-    def __init__(self, slot: int, config: WorkerConfig) -> None:
+    def __init__(self, slot: int, serve: Callable[..., None]) -> None:
         self.slot = slot
         loop = asyncio.get_running_loop()
         self._exit_code: asyncio.Future[int] = loop.create_future()
         self._listening: asyncio.Future[bytes] = loop.create_future()
         self._pipe, worker_end = _CONTEXT.Pipe(duplex=False)
-        self._process = _start(config, worker_end)
+        self._process = _start(serve, worker_end)
         self._pid = self._process.pid or 0
         self.started_at = loop.time()
         loop.add_reader(self._process.sentinel, self._on_exit)
@@ -436,8 +424,8 @@ class WorkerProcess:
         self._pipe.close()
 
 
-def _start(config: WorkerConfig, pipe: Connection) -> BaseProcess:
-    process = _CONTEXT.Process(target=_work, args=(config, pipe), daemon=True)
+def _start(serve: Callable[..., None], pipe: Connection) -> BaseProcess:
+    process = _CONTEXT.Process(target=_work, args=(serve, pipe), daemon=True)
     # If `process.start` started it, it would unblock the signals that are blocked below.
     resource_tracker.ensure_running()
     # A terminal sends these to the whole group. Workers ignore them: the supervisor decides what they mean.
