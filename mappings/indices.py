@@ -30,11 +30,6 @@ class Generation:
     def __str__(self) -> str:
         return f"{self.alias}-v{self.number:04d}"
 
-    @property
-    def following(self) -> Generation:
-        """The next generation of the same alias."""
-        return Generation(self.alias, self.number + 1)
-
 
 def served_alias(index: str) -> str:
     """Return the alias that a generation of several shards has only while it is live: `listings-served-v0008`."""

@@ -50,11 +50,6 @@ class SearchField:
         """Hash by name, which is unique within a resource."""
         return hash(self.name)
 
-    @property
-    def is_searchable(self) -> bool:
-        """Whether the field can be searched; otherwise it is only read from doc values or the source."""
-        return self.mapping.get("index", True) is not False
-
 
 # A keyword for filters needs no doc values: nothing sorts by it or reads it.
 _FILTER_KEYWORD: FieldMapping = {"type": "keyword", "doc_values": False}

@@ -17,12 +17,6 @@ def test_a_name_is_read_back_as_the_generation_that_wrote_it(generation: Generat
     assert parse_generation(str(generation)) == generation
 
 
-@given(GENERATIONS)
-def test_the_following_generation_sorts_behind_and_keeps_the_alias(generation: Generation) -> None:
-    assert generation.following > generation
-    assert generation.following.alias == generation.alias
-
-
 @given(st.text(max_size=30))
 def test_a_parsed_name_round_trips(index: str) -> None:
     generation = parse_generation(index)

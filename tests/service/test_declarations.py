@@ -51,7 +51,7 @@ def unused(operation: Operation) -> set[str]:
 def not_indexed(operation: Operation) -> set[str]:
     """Return the search fields of clauses and rules that the resource does not index."""
     response = response_of(operation)
-    indexed = {field.name for field in response.resource.indexed_fields if field.is_searchable}
+    indexed = {field.name for field in response.resource.indexed_fields if field.mapping.get("index", True)}
     clauses = [getattr(field, "clause", None) for field in operation.schema.fields.values()]
     used = {clause.field for clause in clauses if clause is not None}
     return (used | {name for rule in response.rules for name in rule.fields}) - indexed
