@@ -6,7 +6,7 @@ from functools import cache
 from html.parser import HTMLParser
 
 from service.capabilities import installed_capabilities
-from service.site.handler import render
+from service.site.capability import render
 from service.site.pages import Site
 
 SITE = Site.with_capabilities(installed_capabilities())
