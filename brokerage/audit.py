@@ -46,8 +46,6 @@ _NOTHING = "-"
 
 @dataclass(frozen=True)
 class AuditReport:
-    """The answer for one identifier: the record in each resource, its holders, their keys, and what was recorded."""
-
     records: Sequence[CurrentRecord]
     holders: Sequence[Holder]
     keys: Mapping[str, ApiKey | DamagedKey]
@@ -207,7 +205,6 @@ async def _report(
 async def _current_record(
     client: AsyncElasticsearch, alias: str, resource: Resource, names: Sequence[str]
 ) -> CurrentRecord:
-    """Return the record as it is now, live or deleted."""
     try:
         of_names = {"bool": {"filter": {"terms": {"_id": list(names)}}, "must_not": LEFT_QUERY}}
         fields = ["id", "deleted", "sequence"]

@@ -27,7 +27,6 @@ _COLUMNS = (
 
 
 def key_state(key: ApiKey | DamagedKey, now: dt.datetime) -> str:
-    """Return the state of a key: active, expired, revoked or damaged."""
     if isinstance(key, DamagedKey):
         return "damaged"
     return "revoked" if key.revoked else "active" if key.is_usable(now) else "expired"

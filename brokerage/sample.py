@@ -38,7 +38,6 @@ def sample(directory: Path, listings: int, seed: int) -> None:
 
 
 def _write(directory: Path, listings: int, seed: int) -> SourceSummary:
-    """Write with one progress bar for listings and sold listings; everything else is small."""
     console = SafeConsole(stderr=True)
     columns = TextColumn("Writing records"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     written: dict[str, int] = {}

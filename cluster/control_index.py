@@ -106,7 +106,6 @@ def troubles_sentence(standing: StandingTroubles) -> str:
 
 
 async def ensure_index(client: AsyncElasticsearch, index: str, body: dict[str, Any]) -> None:
-    """Create an index unless it exists."""
     try:
         await client.indices.create(index=index, **body)
     except BadRequestError as error:

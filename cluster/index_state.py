@@ -115,7 +115,6 @@ class IndexFragmentation:
 
     @property
     def is_fragmented(self) -> bool:
-        """Whether a compaction is due."""
         return self.fragmented_shards > 0
 
 

@@ -96,8 +96,6 @@ def _is_kubernetes_service(name: str, value: str) -> bool:
 
 @dataclass(frozen=True)
 class DescribedSetting:
-    """A setting as `brokerage settings` shows it."""
-
     variable: str
     value: str
     origin: str

@@ -41,7 +41,6 @@ class Artifact(msgspec.Struct, frozen=True):
         return f"{name}-{version}.jar"
 
     def matches(self, file: Path) -> bool:
-        """Whether the file exists and has the pinned size and SHA-256."""
         if not file.is_file() or file.stat().st_size != self.size:
             return False
         return sha256_of(file) == self.sha256

@@ -50,7 +50,6 @@ def start_java(launch: NodeLaunch) -> None:
 
 
 def open_node(launch: NodeLaunch) -> Any:
-    """Build and start the node; returns the Java object."""
     java = jpype.JClass
     java("org.elasticsearch.common.logging.LogConfigurator").configureESLogging()
     builder = java("org.elasticsearch.common.settings.Settings").builder()

@@ -198,7 +198,6 @@ class NodeProcess:
 
     @property
     def is_port_taken(self) -> bool:
-        """Whether it ended because its port was in use."""
         return _PORT_FAILURE.search(self._log_text()) is not None
 
     def failure(self) -> EmbeddedNodeError:

@@ -311,7 +311,6 @@ class AdaptiveLimit:
 
     @property
     def in_flight(self) -> int:
-        """The maximum number of concurrent requests."""
         return self._part(self._settings.bulks_in_flight, 1)
 
     def _part(self, setting: int, least: int) -> int:

@@ -62,7 +62,6 @@ async def read_all_identities(context: IndexerContext, indices: Sequence[str]) -
 
 
 def first_mark(generation: str, stored: StoredIdentities) -> Mark:
-    """Return the mark before the first change of a generation."""
     return Mark(clock=0, sequence=0, epoch=0, generation=generation, epoch_id=_new_name(), control=stored.control)
 
 

@@ -152,7 +152,6 @@ def dry_run(  # noqa: PLR0913 - what is checked, how, and where it is reported
 def _counted_chunks(
     source: Source, parser: LineParser, report: ResourceReport, settings: IndexerSettings
 ) -> Iterator[ParsedChunk]:
-    """Yield the lines of a resource, counted in its report."""
     started = time.monotonic()
     with source.open(parser.resource) as reading:
         report.bytes_total = reading.total
@@ -219,7 +218,6 @@ class FieldSummary:
             self._greatest_number = text
 
     def finish(self) -> None:
-        """Settle the range, and order the values by frequency."""
         if self._are_numbers and self._least_number and isinstance(self.lowest, str):
             self.lowest, self.highest = self._least_number, self._greatest_number
         self.values = dict(Counter(self.values).most_common()) if self.values else None

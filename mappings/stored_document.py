@@ -139,7 +139,6 @@ def companies_query(companies: frozenset[str]) -> dict[str, Any]:
 
 @lru_cache(_KEPT_SCOPES)
 def sorted_companies(companies: frozenset[str]) -> tuple[str, ...]:
-    """Return the companies in order."""
     return tuple(sorted(companies))
 
 

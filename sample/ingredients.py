@@ -111,7 +111,6 @@ def _day(days: int) -> str:
 
 
 def read_data_file(file: str) -> bytes:
-    """Return the bytes of one data file of the package."""
     return resources.files("sample").joinpath("data", file).read_bytes()
 
 

@@ -60,7 +60,6 @@ class HouseSale(msgspec.Struct, frozen=True, gc=False, rename=_COLUMNS):
 
 
 def read_sales() -> list[HouseSale]:
-    """Return all sales of the data file in its order."""
     rows = csv.DictReader(io.StringIO(gzip.decompress(read_data_file("king_county_sales.csv.gz")).decode()))
     # The county's parcel numbers have ten digits; the file lost leading zeros.
     return msgspec.convert([row | {"id": row["id"].zfill(10)} for row in rows], list[HouseSale], strict=False)
@@ -245,7 +244,6 @@ def load_property_types() -> tuple[PropertyType, ...]:
 
 
 def _round_half_up(number: float) -> int:
-    """Round to the nearest whole number, halves upwards."""
     return int(number + 0.5)
 
 

@@ -400,7 +400,6 @@ class SampleStaff:
         return self.companies[position] if self.is_first_of_company(position) else self.random_company(chance)
 
     def random_company(self, chance: Random) -> CompanyStaff:
-        """Return a house as its share says."""
         return pick(chance, self._weighted)
 
     def is_first_of_company(self, position: int) -> bool:

@@ -223,13 +223,11 @@ class NodeConnection(asyncio.BufferedProtocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the parser knows better
-        """Return where to receive the next bytes."""
         if self._parser is None or self._parser.is_done:
             self._parser = ResponseParser()  # unsolicited bytes are discarded
         return self._parser.get_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Parse received bytes."""
         self._health.receive_count += 1
         if self._response_done is None or self._response_done.done() or self._parser is None:
             self.close()

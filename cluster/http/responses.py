@@ -32,7 +32,6 @@ class ResponseHead:
 
     @property
     def keep_alive(self) -> bool:
-        """Whether the connection can be reused."""
         options = self.headers.get("connection", "").lower()
         return "close" not in options and (self.is_http_1_1 or "keep-alive" in options)
 
@@ -135,7 +134,6 @@ class ResponseParser:
 
     @property
     def has_begun(self) -> bool:
-        """Whether any byte was received."""
         return self._filled > 0
 
     @property
@@ -164,7 +162,6 @@ class ResponseParser:
         return self._buffer
 
     def get_buffer(self) -> memoryview:
-        """Return where to receive the next bytes."""
         if self._state is _ParseState.SIZED:
             wanted = self._remaining
         else:
@@ -250,7 +247,6 @@ class ResponseParser:
         return True
 
     def _expect(self, count: int) -> None:
-        """Expect `count` bytes of the body."""
         self._require_room(count)
         if self._begin == self._end:
             # The body is still empty: it can begin here, and nothing has to be moved.
@@ -302,7 +298,6 @@ class RawSerializer(JsonSerializer):
     """Returns responses as bytes, for callers that split them or decode them by type."""
 
     def loads(self, data: bytes) -> Any:
-        """Return the bytes unchanged."""
         return data
 
     def dumps(self, data: Any) -> bytes:

@@ -138,7 +138,6 @@ class Companies:
             self.add(key, numeric_ids.get(key))
 
     def without(self, keys: Collection[str]) -> Companies:
-        """Return the companies but for some."""
         numbers = {number: key for number, key in self.keys_by_numeric_id.items() if key not in keys}
         return Companies(self.keys - set(keys), numbers)
 

@@ -177,7 +177,6 @@ _NOT_FOUND = -1
 
 
 def _folded_name(name: str) -> str:
-    """Ignore case, spaces, underscores and hyphens."""
     return "".join(character for character in name.casefold() if character not in " _-")
 
 

@@ -47,8 +47,6 @@ from mappings.shards import ONE_SHARD, ShardRanges
 
 @dataclass(frozen=True)
 class BuildJob:
-    """The source of a build, the companies that its records may belong to, and where its outcome is reported."""
-
     resource: Resource
     source: Source
     companies: Companies
@@ -192,7 +190,6 @@ class Candidate:
         await self.save(BuildPhase.PASSED)
 
     async def save(self, phase: BuildPhase) -> None:
-        """Write the checkpoint at the end of a phase, with what is reported until then."""
         report, reported = self.job.report, self.progress.reported
         self.progress.phase, reported.counts = phase, report.counts
         reported.overridden, reported.warnings = list(report.overridden), list(report.warnings)

@@ -19,8 +19,6 @@ from indexer.settings import IndexerContext
 
 
 class BuildPhase(StrEnum):
-    """The phases of a build, in order."""
-
     LOADING = "loading"
     LOADED = "loaded"  # the candidate has every line of the source
     PASSED = "passed"  # it is compared with the live generation and has passed the gates

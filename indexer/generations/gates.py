@@ -49,12 +49,10 @@ def _unreadable_lines(letters: DeadLetters) -> str:
 
 
 async def too_many_dead_letters(candidate: Candidate) -> RefusedError | None:
-    """Object if a larger share of the lines is bad than is tolerated."""
     return candidate.job.excess_dead_letters(at_end=True)
 
 
 async def too_many_changes(candidate: Candidate) -> RefusedError | None:
-    """Object if more records are removed, or added, than is tolerated."""
     job, settings, live = candidate.job, candidate.context.settings, candidate.progress.live
     if live is None:
         return None

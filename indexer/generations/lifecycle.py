@@ -167,7 +167,6 @@ class GenerationLifecycle:
         await self._await_health(index)
 
     async def _await_health(self, index: str) -> None:
-        """Wait for green; accept yellow, refuse red."""
         patient = self._client.options(request_timeout=24 * 3600, ignore_status=408)
         wait = f"{self._settings.green_seconds}s"
         health = await patient.cluster.health(index=index, wait_for_status="green", timeout=wait)
@@ -191,7 +190,6 @@ class GenerationLifecycle:
         return int(response["_all"]["total"].get("store", {}).get("size_in_bytes", 0))
 
     async def update_meta(self, index: str, **facts: Any) -> None:
-        """Merge entries into the mapping's `_meta`."""
         present = await self._cluster.indices.get_mapping(index=index)
         meta = present[index]["mappings"].get("_meta", {}) | facts
         await self._cluster.indices.put_mapping(index=index, meta=meta)
@@ -389,12 +387,10 @@ StoredSeqNos: TypeAlias = int | list[int]
 
 
 def stored_seq_nos(seq_nos: list[int]) -> StoredSeqNos:
-    """Return what is stored for the numbers of all shards."""
     return seq_nos[0] if len(seq_nos) == 1 else seq_nos
 
 
 def read_seq_nos(stored: StoredSeqNos) -> list[int]:
-    """Return the numbers of all shards."""
     return [stored] if isinstance(stored, int) else stored
 
 

@@ -202,7 +202,6 @@ class Load:
             return True
 
     async def write_winners(self, winners: tuple[PendingDocument, ...]) -> None:
-        """Write documents over others of the same version."""
         if winners:
             await self.writer(self.candidate.sender()).write(ParsedChunk(drafts=list(winners)))
             await self.candidate.lifecycle.refresh(self.candidate.index)

@@ -134,7 +134,6 @@ class LoaderProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether the process can still answer."""
         return not self._receiving.done()
 
     async def begin(self, order: LoadOrder) -> None:

@@ -182,7 +182,6 @@ class _ResourceCompaction:
         self._on_wait = on_wait
 
     async def run(self) -> Compaction:
-        """Compact the live index if it is fragmented."""
         if (live := await self._lifecycle.live()) is None:
             return Compaction(self._name, CompactionOutcome.ABSENT)
         started = time.monotonic()

@@ -109,7 +109,6 @@ class PlainProgress(_Written):
     _note: str | None = None
 
     def show(self, report: ResourceReport) -> None:
-        """Write a new note, or the counts if the interval has passed."""
         if report.note and report.note != self._note:
             self.note(f"{report.resource}: {report.note}")
         elif time.monotonic() - self._written >= _PLAIN_INTERVAL_SECONDS and report.stage not in _FINAL_STAGES:

@@ -35,8 +35,6 @@ _OTHER_KINDS = "other kinds of faults"
 
 @dataclass(frozen=True)
 class FaultExample:
-    """Where a fault is, and the value at fault if there is one."""
-
     file: str
     line: int
     value: str | None
@@ -338,7 +336,6 @@ class DeadLetters:
         return str(self._path) if self.line_numbers else None
 
     def update_report(self, report: ResourceReport) -> None:
-        """Set the dead-letter count and file of a report, and the most frequent causes."""
         report.dead, report.dead_letters = len(self.line_numbers), self.existing_path
         report.causes = self._tally.kinds(_MAX_CAUSES)
 

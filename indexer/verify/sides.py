@@ -104,7 +104,6 @@ class IndexSide:
                 yield [_row_entry(row) for row in rows_of_page if _is_comparable(row)]
 
     async def look_up(self, identifiers: Sequence[str]) -> dict[str, RecordState]:
-        """Return the visible entries of some records."""
         if self.is_full:
             entries = self._of_documents(await scan.fetch_documents(self.context, self.index, identifiers))
         else:

@@ -102,8 +102,6 @@ class FeedConsumer(msgspec.Struct):
 
 
 class ConsumerRegistry:
-    """The uses and feed consumers seen by one process."""
-
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         """Start empty; `clock` returns seconds since 1970."""
         self._clock = clock

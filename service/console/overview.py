@@ -134,7 +134,6 @@ def peer_notices(nodes: dict[str, int], away: Sequence[int]) -> Iterator[Notice]
 
 
 def headline(notices: Sequence[Notice]) -> tuple[NoticeLevel, str]:
-    """Return the highest level, and a one-sentence summary."""
     if not notices:
         return NoticeLevel.WELL, "All is well."
     worst = NoticeLevel.WRONG if any(notice.level is NoticeLevel.WRONG for notice in notices) else NoticeLevel.WARNING

@@ -181,8 +181,6 @@ class UnfinishedBuild(msgspec.Struct):
 
 
 class IndexerRuns(msgspec.Struct):
-    """The last run and the unfinished build of a resource, None if there is none."""
-
     last: LastRun | None = None
     build: UnfinishedBuild | None = None
 

@@ -128,8 +128,6 @@ _SWAGGER_UI = ("swagger_ui/swagger-ui.css", "swagger_ui/swagger-ui-bundle.js")
 
 @dataclass(frozen=True)
 class SiteAsset:
-    """One file: its URL path, content type and bytes."""
-
     path: str
     content_type: str
     body: bytes

@@ -29,8 +29,6 @@ LAG_BOUNDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 
 class Histogram:
-    """The number of values per bucket, and their sum."""
-
     __slots__ = ("_bounds", "_counts", "sum")
 
     def __init__(self, bounds: tuple[float, ...] = REQUEST_BOUNDS) -> None:
@@ -80,8 +78,6 @@ class Layer(StrEnum):
 
 
 class Timer:
-    """The seconds of one request by layer."""
-
     __slots__ = ("_last", "seconds")
 
     def __init__(self) -> None:
@@ -100,8 +96,6 @@ class Timer:
 
 @dataclass
 class TimingTotal:
-    """The number of requests through a layer, and the seconds spent in it."""
-
     count: int = 0
     seconds: float = 0.0
 
@@ -189,8 +183,6 @@ def status_class(status: int) -> str:
 
 @dataclass
 class TrafficTotals:
-    """Requests, rows, bytes and durations by route."""
-
     requests: dict[tuple[str, int, str], int] = field(default_factory=lambda: defaultdict(int))  # route, status, tier
     rows: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     body_bytes: dict[str, int] = field(default_factory=lambda: defaultdict(int))
