@@ -15,7 +15,7 @@ from mappings.visibility import ADDRESS_HIDDEN
 from service.scope import Scope
 
 # Queries whose only key is a field. An aggregation of the same name has options instead, `field` among them.
-_FIELD_QUERIES = frozenset({"term", "terms", "range", "wildcard"})
+_FIELD_QUERIES = frozenset({"term", "terms", "range", "regexp"})
 _FIELD = "field"
 # Members that list fields; `sort` may also list objects with a field as their only key.
 _FIELD_LISTS = frozenset({"sort", "docvalue_fields", "_source"})

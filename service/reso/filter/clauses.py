@@ -5,7 +5,7 @@ Comparisons with null follow OData: nothing is greater or less than null, and nu
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
@@ -28,6 +28,7 @@ from service.reso.filter.expression import (
     LiteralType,
     Negation,
     Or,
+    TextAlternatives,
     TextCondition,
     TextTest,
     fold,
@@ -41,14 +42,17 @@ from service.search.query import (
     match_none,
     spellings,
     term,
-    term_in_any_case,
     terms,
     with_shown_address,
 )
 
-# A longer pattern takes Elasticsearch too long to compile.
+# A longer text takes Elasticsearch too long to compile.
 _MAX_PATTERN_LENGTH = 100
-_WILDCARDS = re.compile(r"[*?\\]")
+# Of a regular expression, in UTF-16; Elasticsearch refuses longer ones (`index.max_regex_length`).
+_MAX_REGEXP_LENGTH = 1_000
+# What has a meaning in a regular expression of Lucene, and more.
+_PUNCTUATION = re.compile(r"[!-/:-@\[-`{-~]")
+_LETTER = re.compile(r"[A-Za-z]")
 MATCH_ALL: Clause = {"match_all": {}}
 MATCH_NONE: Clause = {"match_none": {}}
 RANGE_OPERATORS = {
@@ -79,6 +83,9 @@ def _is_folded(text: str, function: FieldFunction) -> bool:
     return text == (text.lower() if function is FieldFunction.TO_LOWER else text.upper())
 
 
+TextTested = TextCondition | FunctionComparison
+
+
 class Matcher(ABC):
     """Builds the clauses for comparisons of one property."""
 
@@ -94,9 +101,9 @@ class Matcher(ABC):
         """Match a lookup that is, or a collection that contains, a value; raise UnsupportedComparison."""
         return self.match_any((value,))
 
-    def match_text(self, condition: TextCondition) -> Clause:
-        """Match texts that pass a test; raise UnansweredFunction."""
-        raise UnansweredFunction(condition.test)
+    def match_texts(self, tests: Sequence[TextTested]) -> Clause:
+        """Match texts that pass at least one test; raise UnsupportedComparison or UnansweredFunction."""
+        raise UnansweredFunction(tests[0].test if isinstance(tests[0], TextCondition) else tests[0].function)
 
     def match_function(
         self,
@@ -169,8 +176,8 @@ class MissingPropertyMatcher(Matcher):
         self.like.match_comparison(operator, value)
         return MATCH_NONE
 
-    def match_text(self, condition: TextCondition) -> Clause:
-        self.like.match_text(condition)
+    def match_texts(self, tests: Sequence[TextTested]) -> Clause:
+        self.like.match_texts(tests)
         return MATCH_NONE
 
     def match_function(self, function: FieldFunction, operator: ComparisonOperator, value: FilterLiteral) -> Clause:
@@ -212,30 +219,70 @@ class KeywordMatcher(EqualityMatcher):
         """Match records without the text."""
         return lacks_field(self.name)
 
-    def match_text(self, condition: TextCondition) -> Clause:
-        """Match texts that contain, start or end with a text; raise UnsupportedComparison or UnansweredFunction."""
-        if len(condition.text) > _MAX_PATTERN_LENGTH:
-            raise UnsupportedComparison(f"is tested for at most {_MAX_PATTERN_LENGTH} characters")
-        if condition.function is None:
-            return self._pattern(condition)
-        if not _is_folded(condition.text, condition.function):
-            return MATCH_NONE
-        return self._pattern(condition, is_folded=True)
+    def match_texts(self, tests: Sequence[TextTested]) -> Clause:
+        """Match texts that pass at least one test; raise UnsupportedComparison or UnansweredFunction.
 
-    def _pattern(self, condition: TextCondition, *, is_folded: bool = False) -> Clause:
-        text = _WILDCARDS.sub(r"\\\g<0>", condition.text)
-        before = "" if condition.test is TextTest.STARTS_WITH else "*"
-        after = "" if condition.test is TextTest.ENDS_WITH else "*"
-        return {"wildcard": {self.name: {"value": f"{before}{text}{after}", "case_insensitive": is_folded}}}
+        Tests of a kind are one regular expression: Elasticsearch compares each text with all of them at once.
+        """
+        patterns: dict[tuple[str, str], dict[str, None]] = {}
+        for test in tests:
+            around, text = _tested(test)
+            if test.function is None:
+                patterns.setdefault(around, {})[_escaped(text)] = None
+            elif _is_folded(text, test.function):
+                # Letters a to z alone: `case_insensitive` adds others, and without an index it runs for each record.
+                of_each_case = _LETTER.sub(lambda letter: f"[{letter[0].lower()}{letter[0].upper()}]", _escaped(text))
+                patterns.setdefault(around, {})[of_each_case] = None
+        clauses: list[Clause] = [
+            {"regexp": {self.name: {"value": value, "flags": "NONE"}}}
+            for (before, after), texts in patterns.items()
+            for value in _regexps(before, [*texts], after)
+        ]
+        return match_any(*clauses) if clauses else MATCH_NONE
 
     def match_function(self, function: FieldFunction, operator: ComparisonOperator, value: FilterLiteral) -> Clause:
         """Match texts by `tolower` or `toupper`; raise UnsupportedComparison or UnansweredFunction."""
         if operator not in {ComparisonOperator.EQ, ComparisonOperator.NE}:
             raise UnansweredFunction(f"{function} with {operator}")
-        if value.type is not LiteralType.TEXT:
-            raise UnsupportedComparison(f"is compared with {LiteralType.TEXT} in {function}")
-        same = term_in_any_case(self.name, value.text) if _is_folded(value.text, function) else MATCH_NONE
-        return same if operator is ComparisonOperator.EQ else match_none(same)
+        same = self.match_texts((FunctionComparison(function, self.name, ComparisonOperator.EQ, value),))
+        return same if operator is ComparisonOperator.EQ else _negated(same)
+
+
+# Around the text in a regular expression; it is empty on both sides for equality.
+_AROUND = {TextTest.CONTAINS: (".*", ".*"), TextTest.STARTS_WITH: ("", ".*"), TextTest.ENDS_WITH: (".*", "")}
+
+
+def _tested(test: TextTested) -> tuple[tuple[str, str], str]:
+    """Return what is around the text of a test, and the text; raise UnsupportedComparison."""
+    if isinstance(test, FunctionComparison):
+        if test.value.type is not LiteralType.TEXT:
+            raise UnsupportedComparison(f"is compared with {LiteralType.TEXT} in {test.function}")
+        around, text = ("", ""), test.value.text
+    else:
+        around, text = _AROUND[test.test], test.text
+    if len(text) > _MAX_PATTERN_LENGTH:
+        raise UnsupportedComparison(f"is tested for at most {_MAX_PATTERN_LENGTH} characters")
+    return around, text
+
+
+def _escaped(text: str) -> str:
+    return _PUNCTUATION.sub(r"\\\g<0>", text)
+
+
+def _regexps(before: str, texts: Sequence[str], after: str) -> Iterator[str]:
+    """Yield regular expressions for alternatives, as few as their length allows."""
+    room = _MAX_REGEXP_LENGTH - len(f"{before}(){after}")
+    chosen: list[str] = []
+    for text in texts:
+        if chosen and sum(map(_utf16_length, chosen)) + len(chosen) + _utf16_length(text) > room:
+            yield f"{before}({'|'.join(chosen)}){after}"
+            chosen = []
+        chosen.append(text)
+    yield f"{before}({'|'.join(chosen)}){after}"
+
+
+def _utf16_length(text: str) -> int:
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 @dataclass(frozen=True)
@@ -303,9 +350,9 @@ class ShownAddressMatcher(Matcher):
         """Match values greater or less than a value; raise UnsupportedComparison."""
         return with_shown_address(self.found.match_comparison(operator, value))
 
-    def match_text(self, condition: TextCondition) -> Clause:
-        """Match texts that pass a test; raise UnansweredFunction."""
-        return with_shown_address(self.found.match_text(condition))
+    def match_texts(self, tests: Sequence[TextTested]) -> Clause:
+        """Match texts that pass at least one test; raise UnsupportedComparison or UnansweredFunction."""
+        return with_shown_address(self.found.match_texts(tests))
 
     def match_function(self, function: FieldFunction, operator: ComparisonOperator, value: FilterLiteral) -> Clause:
         """Match a function of the value compared with a literal; null differs from every literal."""
@@ -328,7 +375,7 @@ def build_clause(expression: FilterExpression, matcher_for: MatcherLookup) -> Cl
             return _negated(_comparison_clause(leaf.condition, matcher_for))
         return _comparison_clause(leaf, matcher_for)
 
-    return fold(_with_merged_equalities(expression), of_leaf, _all_of, _any_of)
+    return fold(_with_merged_alternatives(expression), of_leaf, _all_of, _any_of)
 
 
 def _all_of(parts: Iterable[Clause]) -> Clause:
@@ -366,8 +413,8 @@ def _matched(condition: FieldCondition, matcher: Matcher) -> Clause:
             return matcher.match_has(value)
         case AnyElement(_, elements):
             return matcher.match_elements(elements)
-        case TextCondition():
-            return matcher.match_text(condition)
+        case TextAlternatives() | TextCondition():
+            return matcher.match_texts(condition.tests if isinstance(condition, TextAlternatives) else (condition,))
         case FunctionComparison(function, _, operator, value):
             return matcher.match_function(function, operator, value)
 
@@ -380,11 +427,15 @@ def _compared(matcher: Matcher, operator: ComparisonOperator, value: FilterLiter
     return matcher.match_comparison(operator, value)
 
 
-def _with_merged_equalities(expression: FilterExpression) -> FilterExpression:
-    """Merge equalities of a property that are alternatives into one list, which Elasticsearch looks up at once."""
+def _with_merged_alternatives(expression: FilterExpression) -> FilterExpression:
+    """Merge equalities of a property that are alternatives into one list, and tests of a text into one condition.
+
+    Elasticsearch looks up the values of a list at once, and reads each text once for all tests.
+    """
 
     def any_of(parts: Iterable[FilterExpression]) -> FilterExpression:
         equal: dict[str, list[FilterLiteral]] = {}
+        tests: dict[str, list[TextTested]] = {}
         others: list[FilterExpression] = []
         for part in parts:
             match part:
@@ -392,8 +443,13 @@ def _with_merged_equalities(expression: FilterExpression) -> FilterExpression:
                     equal.setdefault(name, []).append(value)
                 case InList(name, values):
                     equal.setdefault(name, []).extend(values)
+                case TextCondition(name) | FunctionComparison(
+                    FieldFunction.TO_LOWER | FieldFunction.TO_UPPER, name, ComparisonOperator.EQ
+                ):
+                    tests.setdefault(name, []).append(part)
                 case _:
                     others.append(part)
-        return Or((*(InList(name, tuple(values)) for name, values in equal.items()), *others))
+        lists = (InList(name, tuple(values)) for name, values in equal.items())
+        return Or((*lists, *(TextAlternatives(name, tuple(given)) for name, given in tests.items()), *others))
 
     return fold(expression, lambda leaf: leaf, lambda parts: And(tuple(parts)), any_of)

@@ -124,6 +124,14 @@ class FunctionComparison:
 
 
 @dataclass(frozen=True)
+class TextAlternatives:
+    """A text passes at least one of several tests. The parser makes none: it is how alternatives are answered."""
+
+    field: str
+    tests: tuple[TextCondition | FunctionComparison, ...]
+
+
+@dataclass(frozen=True)
 class HasValue:
     """`has`: a lookup is, or a collection contains, a value."""
 
@@ -182,7 +190,9 @@ class Negation:
     condition: FieldCondition
 
 
-FieldCondition = FieldComparison | InList | TextCondition | FunctionComparison | HasValue | AnyElement
+FieldCondition = (
+    FieldComparison | InList | TextCondition | FunctionComparison | TextAlternatives | HasValue | AnyElement
+)
 Leaf = FieldCondition | Negation
 FilterExpression = Leaf | And | Or
 Folded = TypeVar("Folded")
