@@ -19,7 +19,7 @@ from service.http.responses import BufferListPayload, CompressionCache, encode_r
 from service.keys.api_key import ApiKey
 from service.keys.authentication import Bearer, authenticate, confirm, reject_guarded_parameters
 from service.limits.admission import AdmissionSlot, RequestKind
-from service.limits.rates import admit, refund_request
+from service.limits.rates import Charge, admit, refund_request
 from service.parameters.parser import parse_query, unknown_parameters
 from service.request_context import ClientRequest, RequestContext, SentObserver
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER, Visibility, resolve_scope
@@ -76,10 +76,10 @@ class Operation:
                 async with services.limits.admission.limits[self.request_kind].slot(key.key_id) as slot:  # 503
                     timer.record(Layer.TURN)
                     key = await confirm(key, services.keys)  # 401
-                    async with admit(services.limits.rates, request, key):  # 429
+                    async with admit(services.limits.rates, request, key) as charge:  # 429
                         timer.record(Layer.AUTH)
-                        call = await self._accept(services, request, key, slot, timer)  # 400, 403
-                        response = await self.handler(call)  # 400, 404, 503
+                        call = await self._accept(request, key, slot, charge, timer)  # 400, 403
+                        response = await self.handler(call)  # 400, 404, 429, 503
                         timer.record(Layer.SPLICE)
                         response = await encode_response(request, response, services.state[CompressionCache])  # 304
                         timer.record(Layer.ENCODE)
@@ -107,9 +107,10 @@ class Operation:
         return response
 
     async def _accept(
-        self, services: Services, request: web.Request, key: ApiKey, slot: AdmissionSlot, timer: Timer
+        self, request: web.Request, key: ApiKey, slot: AdmissionSlot, charge: Charge, timer: Timer
     ) -> RequestContext:
         """Return the request as handlers read it; raise ApiError for its parameters or its scope."""
+        services: Services = request.app[SERVICES]
         if self.check is not None:
             self.check(request, self.schema)
         is_compatible = CURRENT_OBSERVATION.get().is_compatible
@@ -134,6 +135,7 @@ class Operation:
             sent=None if observer is None else observer.open(key.key_id, is_head=is_head),
             is_compatible=is_compatible,
             client=ClientRequest(dict(request.match_info), request.rel_url, request.headers, is_head),
+            charge=charge,
         )
         return call if self.refine is None else self.refine(request, call)
 

@@ -14,6 +14,7 @@ from mappings.fields import View
 from mappings.resource import Resource
 from service.http.responses import JsonBytes
 from service.limits.admission import LARGE_PAGE_RECORDS, AdmissionSlot, RequestKind
+from service.limits.rates import Charge
 from service.projection import Variant
 from service.scope import CompanyDirectory, Scope, Visibility
 from service.search.placement import OneShard, ServedShards, shards_of_request
@@ -82,9 +83,16 @@ class ClientRequest(NamedTuple):
 NO_CLIENT = ClientRequest({}, URL(), CIMultiDict())
 
 
+async def _uncounted(_: int) -> None:
+    """Count nothing."""
+
+
 @dataclass(frozen=True)
 class RequestContext:
-    """An accepted request: its key, parameters and scope."""
+    """An accepted request: its key, parameters and scope.
+
+    `charge` counts the request as several against the rate limit of its key, or raises RateLimited.
+    """
 
     services: Services
     timer: Timer
@@ -98,6 +106,7 @@ class RequestContext:
     sent: Sent | None = None  # notes which records the response sends, for an audit
     is_compatible: bool = False  # whether the key or the request has the compatible profile
     client: ClientRequest = NO_CLIENT
+    charge: Charge = _uncounted
 
     def variant(self, resource: Resource, view: View, *, all_flags: bool = False) -> Variant:
         """Return the variant to send records in, by the request's flags and spelling and the key's permissions.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,6 +24,7 @@ from service.limits.admission import AuthFailuresLimited, ConcurrencyLimited, Ra
 from service.limits.rate_policy import MAX_PER_MINUTE, RatePolicy, default_burst, rate_policy, read_tiers
 from service.settings import ServiceSettings
 from service.telemetry.observation import (
+    CURRENT_OBSERVATION,
     DELAYED_REFUSALS,
     LIMIT_FAIL_OPENS,
     LIMIT_HITS,
@@ -32,6 +33,8 @@ from service.telemetry.observation import (
 )
 
 _SECOND_MICROSECONDS = 1_000_000
+# Counts a request as so many.
+Charge = Callable[[int], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -39,11 +42,12 @@ class RateLimitState:
     """The bucket of a key after a request.
 
     `backlog_microseconds` is the time until the bucket would be full again if the request were allowed; more than the
-    depth of the bucket means that it was refused.
+    depth of the bucket means that it was refused. `cost` is what the request takes from the bucket.
     """
 
     policy: RatePolicy | None
     backlog_microseconds: int = 0
+    cost: int = 1
 
     @property
     def is_allowed(self) -> bool:
@@ -58,9 +62,11 @@ class RateLimitState:
 
     @property
     def retry_after(self) -> int:
-        """Whole seconds until one more request is allowed than now."""
+        """Whole seconds until a refused request is allowed, else until one more request is than now."""
         if self.policy is None or not (level := self._level(self.policy)):
             return 0
+        if not self.is_allowed:
+            return _seconds(self.backlog_microseconds - self.policy.depth_microseconds)
         interval = self.policy.interval_microseconds
         return _seconds(interval - (self.policy.depth_microseconds - level) % interval)
 
@@ -82,7 +88,7 @@ class RateLimitState:
 
     def _level(self, policy: RatePolicy) -> int:
         """Return the microseconds until the bucket is full; a refused request took nothing from it."""
-        refused = 0 if self.is_allowed else policy.interval_microseconds
+        refused = 0 if self.is_allowed else self.cost * policy.interval_microseconds
         return max(self.backlog_microseconds - refused, 0)
 
 
@@ -119,18 +125,19 @@ class LocalBuckets:
         # When each bucket is full again, in microseconds of the monotonic clock; least recently used first.
         self._full_at: dict[str, int] = {}
 
-    def take(self, name: str, policy: RatePolicy) -> int:
-        """Take one request from a bucket if it has one; return `RateLimitState.backlog_microseconds`."""
+    def take(self, name: str, policy: RatePolicy, cost: int = 1) -> int:
+        """Take a request from a bucket if it has as much; return `RateLimitState.backlog_microseconds`."""
         now = time.monotonic_ns() // 1000
         full_at = max(self._full_at.pop(name, now), now)
-        backlog = full_at + policy.interval_microseconds - now
-        self._store(name, full_at + policy.interval_microseconds if backlog <= policy.depth_microseconds else full_at)
+        step = cost * policy.interval_microseconds
+        backlog = full_at + step - now
+        self._store(name, full_at + step if backlog <= policy.depth_microseconds else full_at)
         return backlog
 
-    def put_back(self, name: str, policy: RatePolicy) -> int:
-        """Return one request to a bucket; return `RateLimitState.backlog_microseconds`."""
+    def put_back(self, name: str, policy: RatePolicy, cost: int = 1) -> int:
+        """Return a request to a bucket; return `RateLimitState.backlog_microseconds`."""
         now = time.monotonic_ns() // 1000
-        full_at = max(self._full_at.pop(name, now) - policy.interval_microseconds, now)
+        full_at = max(self._full_at.pop(name, now) - cost * policy.interval_microseconds, now)
         self._store(name, full_at)
         return full_at - now
 
@@ -179,14 +186,20 @@ class KeyLimiter:
         self._shared = buckets
 
     async def count_request(self, key: ApiKey) -> RateLimitState:
+        state = await self.take(key, 1)
+        if state.policy is not None:
+            LIMIT_HITS.inc()
+        return state
+
+    async def take(self, key: ApiKey, cost: int) -> RateLimitState:
+        """Take so much from the bucket of a key, if it has as much."""
         policy = key_policy(key, self.tiers)
         if policy is None:
             return _UNLIMITED
-        LIMIT_HITS.inc()
-        backlog = await self._take_shared(key, policy, policy.interval_microseconds)
+        backlog = await self._take_shared(key, policy, cost * policy.interval_microseconds)
         if backlog is None:
-            return RateLimitState(policy, self._local.take(key.key_id, policy))
-        state = self._last_states[key.key_id] = RateLimitState(policy, backlog)
+            return RateLimitState(policy, self._local.take(key.key_id, policy, cost), cost)
+        state = self._last_states[key.key_id] = RateLimitState(policy, backlog, cost)
         return state
 
     @property
@@ -201,18 +214,23 @@ class KeyLimiter:
             return False
         return running < self._last_states[key.key_id].remaining
 
-    def may_refund(self, key: ApiKey) -> bool:
+    def may_refund(self, key: ApiKey, cost: int) -> bool:
         """Whether a 304 is free. It needs a search, too: only as many are as the key may send requests."""
         policy = key_policy(key, self.tiers)
-        return policy is None or RateLimitState(policy, self._refunds.take(key.key_id, policy)).is_allowed
+        return policy is None or RateLimitState(policy, self._refunds.take(key.key_id, policy, cost)).is_allowed
 
-    async def refund(self, key: ApiKey) -> RateLimitState:
-        """Undo the counting of a request, because its response was 304."""
+    async def refund(self, key: ApiKey, cost: int = 1) -> RateLimitState:
+        """Undo the counting of a request."""
         policy = key_policy(key, self.tiers)
         if policy is None:
             return _UNLIMITED
-        backlog = await self._take_shared(key, policy, -policy.interval_microseconds)
-        return RateLimitState(policy, self._local.put_back(key.key_id, policy) if backlog is None else backlog)
+        backlog = await self._take_shared(key, policy, -cost * policy.interval_microseconds)
+        return RateLimitState(policy, self._local.put_back(key.key_id, policy, cost) if backlog is None else backlog)
+
+    def counted(self, key: ApiKey, cost: int) -> int:
+        """Return what a request of a cost takes from the bucket of a key: a full bucket allows any request."""
+        policy = key_policy(key, self.tiers)
+        return cost if policy is None else min(cost, policy.burst)
 
     @contextmanager
     def slot(self, key: ApiKey) -> Iterator[None]:
@@ -239,9 +257,10 @@ class KeyLimiter:
 
 
 @asynccontextmanager
-async def admit(limiter: KeyLimiter, request: web.Request, key: ApiKey) -> AsyncIterator[None]:
+async def admit(limiter: KeyLimiter, request: web.Request, key: ApiKey) -> AsyncIterator[Charge]:
     """Count a request and hold a slot for it; raise RateLimited or ConcurrencyLimited.
 
+    What is yielded counts it as several, before it is searched for, or raises RateLimited.
     Every response from then on has the headers of `RateLimitState`. A request refused for concurrency counts against
     the rate. A request that Redis is expected to allow starts while Redis counts; if Redis refuses it, RateLimited is
     raised at the end and the result is discarded (decision 11).
@@ -252,9 +271,15 @@ async def admit(limiter: KeyLimiter, request: web.Request, key: ApiKey) -> Async
         await _count(limiter, request, key)
     elif not limiter.expects_admission(key):
         await counting
+
+    async def charge(cost: int) -> None:
+        if cost > 1 and counting is not None:
+            await counting
+        await _count_more(limiter, request, key, cost)
+
     with limiter.slot(key):
         try:
-            yield
+            yield charge
         finally:
             if counting is not None:
                 await counting
@@ -268,10 +293,24 @@ async def _count(limiter: KeyLimiter, request: web.Request, key: ApiKey) -> None
         raise RateLimited(state.retry_after)
 
 
+async def _count_more(limiter: KeyLimiter, request: web.Request, key: ApiKey, cost: int) -> None:
+    """Count a request that was counted as one; raise RateLimited, which counts nothing."""
+    if (more := limiter.counted(key, cost) - 1) <= 0:
+        return
+    state = await limiter.take(key, more)
+    request[EXTRA_HEADERS].update(state.headers())
+    if not state.is_allowed:
+        _RATE_REFUSALS.inc()
+        request[EXTRA_HEADERS].update((await limiter.refund(key)).headers())
+        raise RateLimited(state.retry_after)
+    CURRENT_OBSERVATION.get().cost += more
+
+
 async def refund_request(limiter: KeyLimiter, request: web.Request, key: ApiKey) -> None:
     """Undo the counting of an admitted request, if it is free, and update its headers."""
-    if limiter.may_refund(key):
-        request[EXTRA_HEADERS].update((await limiter.refund(key)).headers())
+    cost = CURRENT_OBSERVATION.get().cost
+    if limiter.may_refund(key, cost):
+        request[EXTRA_HEADERS].update((await limiter.refund(key, cost)).headers())
 
 
 _MAX_ADDRESSES = 10_000

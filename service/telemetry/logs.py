@@ -194,6 +194,8 @@ def _access_fields(
     }
     if (upstream := seen.upstream_seconds) is not None:
         fields["upstream_milliseconds"] = round(upstream * 1000, 3)
+    if seen.cost > 1:
+        fields["cost"] = seen.cost
     if seen.is_shared:
         fields["shared"] = True
     if seen.key_id:

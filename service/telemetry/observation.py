@@ -135,6 +135,7 @@ class RequestObservation:
     """Observations about one request: created on arrival, filled in by each step, read when it has completed."""
 
     __slots__ = (
+        "cost",
         "is_compatible",
         "is_shared",
         "key_id",
@@ -156,6 +157,7 @@ class RequestObservation:
         self.route = NO_LABEL  # template of the path
         self.key_id = ""  # the public id of the key, once accepted
         self.tier = NO_LABEL  # the rate tier of the key, if configured
+        self.cost = 1  # what it takes from the rate limit of its key
         self.rows = 0  # records in the response
         self.sent_bytes = 0  # of a response without a known length
         self.is_compatible = False  # whether the key or the request has the compatible profile
