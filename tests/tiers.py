@@ -27,6 +27,7 @@ _OTHERS = (
     "embedded",
     "image",
     "reso/dialects",
+    "service/limits/test_costs.py",
     "service/limits/test_redis_buckets.py",
     "service/limits/test_redis_floods.py",
     "siege",

@@ -20,8 +20,10 @@ import orjson
 from cluster.control_index import HEAD_ID, LedgerArchive, LedgerHead, Mark, Publication, archive_id
 from mappings.resource import Resource
 from mappings.stored_document import split_document_id
+from service.background import in_turns
 from service.errors import EngineUnavailable, InvalidRequest
 from service.request_context import RequestContext
+from service.reso.cost import Searched
 from service.reso.filter.clauses import MATCH_ALL, MATCH_NONE, EqualityMatcher, Matcher, build_clause
 from service.reso.filter.expression import (
     ComparisonOperator,
@@ -45,6 +47,7 @@ from service.search.engine import SearchEngine
 from service.search.query import Clause, scope_clauses, spellings, terms
 
 _CONCURRENT_READS = 16
+_POSITIONS_AT_ONCE = 1_000
 
 
 class _PublicationColumns:
@@ -321,6 +324,11 @@ class EventPageSource:
         """The last event: a reader without a lower bound never needs deletions from before it started."""
         return 0 if self.lower_bound else self.ledger.end
 
+    @property
+    def searched(self) -> Searched:
+        """What Elasticsearch is asked."""
+        return Searched([(resource, (clause,)) for resource, clause in self.clauses.items()])
+
     async def rows(self, cursor: SkipToken, size: int) -> list[EntityEvent]:
         """Return the next events after the position of a cursor; raise EventsForgotten."""
         events = await self._read(cursor.position, size)
@@ -329,8 +337,14 @@ class EventPageSource:
 
     async def position_after(self, number: int) -> Position | None:
         """Return the position after the first `number` events, None if there are fewer."""
-        events = await self._read((), number)
-        return self.position(events[-1]) if len(events) == number else None
+        position: Position = ()
+        for _ in range(0, number, _POSITIONS_AT_ONCE):
+            wanted = min(number, _POSITIONS_AT_ONCE)
+            events = await self._read(position, wanted)
+            if len(events) < wanted:
+                return None
+            position, number = self.position(events[-1]), number - wanted
+        return position
 
     async def count(self) -> int:
         """Return the total number of events."""
@@ -339,13 +353,13 @@ class EventPageSource:
     def position(self, row: EntityEvent) -> Position:
         return (row.number,)
 
-    def encode_rows(self, rows: Sequence[EntityEvent]) -> bytes:
+    async def encode_rows(self, rows: Sequence[EntityEvent]) -> bytes:
         """Return events as a JSON array."""
         for resource in {event.resource for event in rows}:
             keys = [event.key for event in rows if event.resource is resource]
             if self.call.sent is not None:
                 self.call.sent.events(resource, keys, self.ledger.published_sequence(resource.alias))
-        return b"[%b]" % b",".join(map(self._encode_event, rows))
+        return b"[%b]" % b",".join([self._encode_event(event) async for event in in_turns(rows)])
 
     def _encode_event(self, event: EntityEvent) -> bytes:
         entity = ENTITY_SET_BY_RESOURCE[event.resource].name

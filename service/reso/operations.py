@@ -53,10 +53,10 @@ from service.reso.sets.expand import expand
 from service.reso.sets.static_sets import StaticSet, query_static, query_static_row, select_static
 
 
-def query_entities(call: RequestContext, entity_set: EntitySet) -> PageSource[Any]:
+async def query_entities(call: RequestContext, entity_set: EntitySet) -> PageSource[Any]:
     """Return the rows that the query options select; raise ApiError for invalid ones."""
     if isinstance(entity_set, StaticSet):
-        return query_static(call, entity_set)
+        return await query_static(call, entity_set)
     if isinstance(entity_set, ChildSet):
         return query_children(call, entity_set)
     return expand(call, query_records(call, entity_set))
@@ -65,7 +65,7 @@ def query_entities(call: RequestContext, entity_set: EntitySet) -> PageSource[An
 async def count_entities(call: RequestContext, entity_set: EntitySet) -> int:
     """Return the number of rows that `$filter` selects; raise ApiError for an invalid one."""
     if isinstance(entity_set, StaticSet):
-        return len(select_static(call, entity_set))
+        return len(await select_static(call, entity_set))
     if isinstance(entity_set, ChildSet):
         return await count_selected(call, entity_set)
     return await count_records(call, entity_set)
@@ -132,7 +132,7 @@ def _json_response(call: RequestContext, body: dict[str, object]) -> web.Respons
 
 
 async def list_entities(entity_set: EntitySet, call: RequestContext) -> web.Response:
-    return await page_response(call, query_entities(call, entity_set))
+    return await page_response(call, await query_entities(call, entity_set))
 
 
 async def show_count(entity_set: EntitySet, call: RequestContext) -> web.Response:
@@ -167,7 +167,7 @@ async def _read_entity(entity_set: EntitySet, call: RequestContext, names: Seque
             if call.sent is not None:
                 call.sent.absent(resource, key)
         raise NotFound(f"There is no {entity_set.name} with {entity_set.key} {key!r}.")
-    return source.encode_rows(rows)[1:-1]
+    return (await source.encode_rows(rows))[1:-1]
 
 
 async def list_events(call: RequestContext) -> web.Response:
@@ -180,7 +180,7 @@ async def show_event(call: RequestContext) -> web.Response:
     if number.isascii() and number.isdigit():
         source = await query_event(call, number)
         if rows := await source.rows(_SINGLE_ROW, 1):
-            return entity_response(call, source.name, source.encode_rows(rows)[1:-1])
+            return entity_response(call, source.name, (await source.encode_rows(rows))[1:-1])
     raise NotFound(f"There is no {EVENT_ENTITY_SET} with {SEQUENCE_PROPERTY} {number!r}.")
 
 

@@ -14,6 +14,7 @@ from service.http.responses import API_KEY_PARAMETER, JsonBytes, json_response
 from service.keys.api_key import mask_keys
 from service.parameters.types import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 from service.request_context import RequestContext
+from service.reso.cost import Searched, charge_page
 from service.reso.ordering import (
     Position,
     SkipToken,
@@ -44,6 +45,33 @@ RESPONSE_HEADERS = {"Vary": "x-api-key, Authorization, Prefer, Accept, Accept-En
 _PAGE_POSITION_OPTIONS = frozenset({SKIP, SKIP_TOKEN, API_KEY_PARAMETER})
 
 
+_MAX_PAGE_SIZE = re.compile(r"(?:odata\.)?maxpagesize\s*=\s*\"?([0-9]{1,9})\"?", re.IGNORECASE | re.ASCII)
+
+
+class PageSizePreference(NamedTuple):
+    """The page size that a client prefers, and the preference as sent in `Preference-Applied`."""
+
+    size: int
+    applied: str
+
+
+def parse_preference(lines: str) -> PageSizePreference | None:
+    """Return the page size preference in a `Prefer` header, None if it is absent or invalid."""
+    match = _MAX_PAGE_SIZE.search(lines)
+    if match is None or not int(match[1]):
+        return None
+    size = min(int(match[1]), MAX_PAGE_SIZE)
+    name = match[0].partition("=")[0].strip()
+    return PageSizePreference(size, f"{name}={size}")
+
+
+def effective_page_size(preference: PageSizePreference | None, top: int | None) -> int:
+    """Return the number of rows per page: as preferred, else `$top`, within limits."""
+    if preference is not None:
+        return preference.size
+    return DEFAULT_PAGE_SIZE if top is None else max(1, min(top, MAX_PAGE_SIZE))
+
+
 class PageSource(Protocol[RowT]):
     """An ordered collection that is read page by page."""
 
@@ -59,6 +87,10 @@ class PageSource(Protocol[RowT]):
     def floor_event(self) -> int:
         """The last event when a reader begins with the first one, else 0."""
 
+    @property
+    def searched(self) -> Searched:
+        """What Elasticsearch is asked."""
+
     async def rows(self, cursor: SkipToken, size: int) -> list[RowT]:
         """Return the next rows after the position of a cursor; raise ApiError."""
 
@@ -71,13 +103,16 @@ class PageSource(Protocol[RowT]):
     def position(self, row: RowT) -> Position:
         """Return the position of a row."""
 
-    def encode_rows(self, rows: Sequence[RowT]) -> bytes:
+    async def encode_rows(self, rows: Sequence[RowT]) -> bytes:
         """Return rows as a JSON array, which the response sends."""
 
 
 async def page_response(call: RequestContext, source: PageSource[RowT]) -> web.Response:
     """Return a page of rows; raise ApiError for invalid options."""
-    top, cursor = call.parameters[TOP], await _resolve_cursor(call, source)
+    top = call.parameters[TOP]
+    preference = parse_preference(call.client.headers.get("Prefer", ""))
+    await charge_page(call, source.searched, effective_page_size(preference, top))
+    cursor = await _resolve_cursor(call, source, preference)
     size = (
         0
         if cursor is None
@@ -97,14 +132,15 @@ async def page_response(call: RequestContext, source: PageSource[RowT]) -> web.R
         position = source.position(page[-1])
         cursor = msgspec.structs.replace(cursor, rows_sent=rows_sent, count=count, position=position)
         following = await encode_skip_token(cursor, call.services.tokens)
-    preference = parse_preference(call.client.headers.get("Prefer", ""))
     applied = {} if preference is None else {"Preference-Applied": preference.applied}
-    body = _page_body(call, source, page, count, following)
+    body = await _page_body(call, source, page, count, following)
     content_type = call.parameters[FORMAT].content_type
     return json_response(body, {**RESPONSE_HEADERS, **applied}, content_type, records=len(page))
 
 
-async def _resolve_cursor(call: RequestContext, source: PageSource[RowT]) -> SkipToken | None:
+async def _resolve_cursor(
+    call: RequestContext, source: PageSource[RowT], preference: PageSizePreference | None
+) -> SkipToken | None:
     """Return the cursor of a request, None if `$skip` is beyond the last row."""
     sent = call.parameters
     condition = sent[FILTER]
@@ -116,7 +152,7 @@ async def _resolve_cursor(call: RequestContext, source: PageSource[RowT]) -> Ski
             )
         contents = await open_skip_token(text, call.services.tokens)
         return decode_skip_token(contents, fingerprint, source.position_kinds)
-    size = effective_page_size(parse_preference(call.client.headers.get("Prefer", "")), sent[TOP])
+    size = effective_page_size(preference, sent[TOP])
     cursor = SkipToken(fingerprint, size, floor_event=source.floor_event)
     if not sent[SKIP]:
         return cursor
@@ -135,13 +171,13 @@ async def _count(call: RequestContext, source: PageSource[RowT], cursor: SkipTok
     return await source.count() if cursor.count is None else cursor.count
 
 
-def _page_body(
+async def _page_body(
     call: RequestContext, source: PageSource[RowT], rows: Sequence[RowT], count: int | None, following: str | None
 ) -> list[JsonBytes]:
     count_member = b"" if count is None else b'"@odata.count":%d,' % count
     before = b'{%b%b"value":' % (_context_member(call, source.name), count_member)
     after = b"}" if following is None else b',"@odata.nextLink":%b}' % orjson.dumps(_next_link(call, source, following))
-    return [before, source.encode_rows(rows), after]
+    return [before, await source.encode_rows(rows), after]
 
 
 def _next_link(call: RequestContext, source: PageSource[RowT], following: str) -> str:
@@ -168,30 +204,3 @@ def _context_member(call: RequestContext, name: str, suffix: str = "") -> bytes:
 def entity_response(call: RequestContext, name: str, encoded: bytes) -> web.Response:
     body = b"{%b%b" % (_context_member(call, name, "/$entity"), encoded[1:])
     return json_response([body], RESPONSE_HEADERS, call.parameters[FORMAT].content_type)
-
-
-_MAX_PAGE_SIZE = re.compile(r"(?:odata\.)?maxpagesize\s*=\s*\"?([0-9]{1,9})\"?", re.IGNORECASE | re.ASCII)
-
-
-class PageSizePreference(NamedTuple):
-    """The page size that a client prefers, and the preference as sent in `Preference-Applied`."""
-
-    size: int
-    applied: str
-
-
-def parse_preference(lines: str) -> PageSizePreference | None:
-    """Return the page size preference in a `Prefer` header, None if it is absent or invalid."""
-    match = _MAX_PAGE_SIZE.search(lines)
-    if match is None or not int(match[1]):
-        return None
-    size = min(int(match[1]), MAX_PAGE_SIZE)
-    name = match[0].partition("=")[0].strip()
-    return PageSizePreference(size, f"{name}={size}")
-
-
-def effective_page_size(preference: PageSizePreference | None, top: int | None) -> int:
-    """Return the number of rows per page: as preferred, else `$top`, within limits."""
-    if preference is not None:
-        return preference.size
-    return DEFAULT_PAGE_SIZE if top is None else max(1, min(top, MAX_PAGE_SIZE))

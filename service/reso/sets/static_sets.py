@@ -22,8 +22,10 @@ from pathlib import Path
 import msgspec
 
 from mappings.data_dictionary import MODIFICATION_TIMESTAMP
+from service.background import in_turns
 from service.errors import InvalidRequest
 from service.request_context import RequestContext
+from service.reso.cost import Searched
 from service.reso.filter.clauses import UnsupportedComparison
 from service.reso.filter.expression import (
     FieldComparison,
@@ -233,6 +235,7 @@ class StaticPageSource:
     is_descending: bool = False
     position_kinds = (SortKind.IDENTIFIER,)
     floor_event = 0
+    searched = Searched(())
 
     @property
     def name(self) -> str:
@@ -258,24 +261,27 @@ class StaticPageSource:
     def position(self, row: Row) -> Position:
         return (row[self.static_set.key],)
 
-    def encode_rows(self, rows: Sequence[Row]) -> bytes:
+    async def encode_rows(self, rows: Sequence[Row]) -> bytes:
         """Return rows as a JSON array, in order."""
         names = [declared.name for declared in self.properties]
         return _encode([{name: row[name] for name in names} for row in rows])
 
 
-def query_static(call: RequestContext, static_set: StaticSet) -> StaticPageSource:
+async def query_static(call: RequestContext, static_set: StaticSet) -> StaticPageSource:
     """Return the rows that the query options select; raise InvalidRequest or OptionNotImplemented."""
     is_descending = _is_descending(call, static_set)
-    rows = select_static(call, static_set)
+    rows = await select_static(call, static_set)
     properties = selected_properties(call, static_set, call.parameters[SELECT])
     return StaticPageSource(static_set, rows[::-1] if is_descending else rows, properties, is_descending)
 
 
-def select_static(call: RequestContext, static_set: StaticSet) -> list[Row]:
+async def select_static(call: RequestContext, static_set: StaticSet) -> list[Row]:
     """Return the rows that `$filter` selects; raise InvalidRequest or OptionNotImplemented."""
     rows, sent = static_set.visible(call.visibility.withheld), call.parameters[FILTER]
-    return rows if sent is None else list(filter(StaticFilter(static_set, sent.expression).holds, rows))
+    if sent is None:
+        return rows
+    holds = StaticFilter(static_set, sent.expression).holds
+    return [row async for row in in_turns(rows) if holds(row)]
 
 
 def query_static_row(
