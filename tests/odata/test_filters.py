@@ -80,6 +80,12 @@ async def _keys(odata: ODataClient, name: str, text: str, key: str = "all") -> l
     return found
 
 
+@pytest.fixture(autouse=True)
+def _filters_of_any_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random filters are not cheap; `tests/service/limits/test_costs.py` states the bound."""
+    monkeypatch.setattr("service.reso.cost.MAX_FILTER_COST", 10_000)
+
+
 @pytest.mark.parametrize(("text", "holds"), _TABLE, ids=lambda each: each if isinstance(each, str) else "")
 async def test_a_filter_means_what_odata_says(world: World, odata: ODataClient, text: str, holds: Holds) -> None:
     expected = [each["ListingKey"] for each in expected_entities(world, "Property") if holds(each)]
