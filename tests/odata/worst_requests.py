@@ -118,11 +118,15 @@ def _filters(declared: _Property) -> Iterator[tuple[str, str]]:
     """Yield shapes and encoded filters."""
     name, literals = declared.name, declared.literals
     if declared.is_collection:
+        inner, each = MAX_COMPARISONS - 1, MAX_COMPARISONS // 2  # any and all count as comparisons
         for quantifier in ("any", "all"):
-            yield f"{quantifier} of comparisons", f"{name}/{quantifier}(x:{_joined(' and ', 'x ne {}', literals, 20)})"
-            yield f"{quantifier} of not a list", f"{name}/{quantifier}(x:not (x in ({_listed(literals, 40)})))"
-        yield "any by and", _joined(" and ", f"{name}/any(x:x ne {{}})", literals)
-        yield "any by or", _joined(" or ", f"{name}/any(x:x ne {{}})", literals)
+            yield (
+                f"{quantifier} of comparisons",
+                f"{name}/{quantifier}(x:{_joined(' and ', 'x ne {}', literals, 20, inner)})",
+            )
+            yield f"{quantifier} of not a list", f"{name}/{quantifier}(x:not%20(x%20in%20({_listed(literals, 40)})))"
+        yield "any by and", _joined(" and ", f"{name}/any(x:x ne {{}})", literals, count=each)
+        yield "any by or", _joined(" or ", f"{name}/any(x:x ne {{}})", literals, count=each)
         return
     yield "in", quote(f"{name} in (") + _listed(literals, 60) + ")"
     yield "ne", _joined(" and ", f"{name} ne {{}}", literals)
