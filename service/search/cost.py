@@ -1,7 +1,7 @@
 """What the clauses of a filter cost Elasticsearch, estimated before it is asked.
 
 Times are processor milliseconds with 1,000,000 listings, 500,000 sold ones and few other records, where all records
-match and all values differ (decision 58). A clause costs in proportion to the records of its resource, whatever the
+match and all values differ (decision 59). A clause costs in proportion to the records of its resource, whatever the
 filter selects, and a pattern in proportion to its length.
 """
 
