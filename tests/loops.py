@@ -1,6 +1,8 @@
 """Scenarios on either event loop: the default one and the one that the service runs on."""
 
 import asyncio
+import functools
+import inspect
 import sys
 from asyncio.selector_events import _SelectorSocketTransport  # type: ignore[attr-defined]
 from collections.abc import Callable, Coroutine, Iterable, Iterator
@@ -19,6 +21,19 @@ def run(request: pytest.FixtureRequest) -> Iterator[Run]:
     """Run a scenario to its end, on each loop in turn."""
     with asyncio.Runner(loop_factory=_LOOPS[request.param]) as runner:
         yield runner.run
+
+
+def on_each_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Turn a coroutine function into a test that runs to its end on each loop in turn."""
+    given = inspect.signature(test)
+
+    @functools.wraps(test)
+    def on_loop(*, run: Run, **arguments: Any) -> None:
+        run(test(**arguments))
+
+    added = inspect.Parameter("run", inspect.Parameter.KEYWORD_ONLY)
+    on_loop.__signature__ = given.replace(parameters=[*given.parameters.values(), added])  # type: ignore[attr-defined]
+    return on_loop
 
 
 def pause_after_writelines() -> None:

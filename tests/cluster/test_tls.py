@@ -21,7 +21,7 @@ from cluster.http.nodes import ReadingNode
 from cluster.settings import SettingError
 from cluster.tls import TlsContext
 from tests.cluster.http.http_responses import with_length
-from tests.loops import Run
+from tests.loops import Run, on_each_loop
 from tests.network.server import answering, serving
 from tests.tls import Authority, fingerprint
 
@@ -165,22 +165,20 @@ def test_an_authority_that_is_only_shown_signs_nothing(run: Run, shown: Certific
 
 @pytest.mark.parametrize("kind", NODES)
 @pytest.mark.parametrize("setting", ["file", "signs"])
-def test_plain_http_to_a_tls_port_is_reported(run: Run, shown: Certificates, kind: type[Any], setting: str) -> None:
-    async def scenario() -> None:
-        async def bad_request(connection: Any) -> None:
-            await connection.reader.read(1)
-            await connection.send(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")
-            await connection.reader.read()
+@on_each_loop
+async def test_plain_http_to_a_tls_port_is_reported(shown: Certificates, kind: type[Any], setting: str) -> None:
+    async def bad_request(connection: Any) -> None:
+        await connection.reader.read(1)
+        await connection.send(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")
+        await connection.reader.read()
 
-        async with serving(bad_request) as server:
-            url = (f"https://localhost:{server.port}",)
-            given = ConnectionSettings(url=url, **shown.given(setting))
-            async with connect(given, connections=1, timeout=20, node_class=kind) as client:
-                with pytest.raises(TlsError) as caught:
-                    await client.perform_request("GET", "/")
-                assert "ELASTICSEARCH_URL must begin with http://" in caught.value.message
-
-    run(scenario())
+    async with serving(bad_request) as server:
+        url = (f"https://localhost:{server.port}",)
+        given = ConnectionSettings(url=url, **shown.given(setting))
+        async with connect(given, connections=1, timeout=20, node_class=kind) as client:
+            with pytest.raises(TlsError) as caught:
+                await client.perform_request("GET", "/")
+            assert "ELASTICSEARCH_URL must begin with http://" in caught.value.message
 
 
 SECURED, PLAIN = ("https://node:9200",), ("http://node:9200",)
@@ -221,19 +219,17 @@ def test_no_setting_turns_verification_off() -> None:
 
 
 @pytest.mark.parametrize(("setting", "is_trusted"), [("file", True), ("signs", True), ("other signs", False)])
-def test_a_silent_node_is_asked_over_verified_tls_too(
-    run: Run, shown: Certificates, setting: str, is_trusted: bool
+@on_each_loop
+async def test_a_silent_node_is_asked_over_verified_tls_too(
+    shown: Certificates, setting: str, is_trusted: bool
 ) -> None:
-    async def scenario() -> None:
-        async with serving(answering(ANSWER), shown.own.server(shown.leaf)) as server:
-            given = ConnectionSettings(url=(f"https://localhost:{server.port}",), **shown.given(setting))
-            node = server.node("https", ssl_context=given.tls_context())
-            with contextlib.nullcontext() if is_trusted else pytest.raises(OSError):  # noqa: PT011 - any will do
-                await node._probe()
-            assert len(server.requests) == is_trusted
-            await node.close()
-
-    run(scenario())
+    async with serving(answering(ANSWER), shown.own.server(shown.leaf)) as server:
+        given = ConnectionSettings(url=(f"https://localhost:{server.port}",), **shown.given(setting))
+        node = server.node("https", ssl_context=given.tls_context())
+        with contextlib.nullcontext() if is_trusted else pytest.raises(OSError):  # noqa: PT011 - any will do
+            await node._probe()
+        assert len(server.requests) == is_trusted
+        await node.close()
 
 
 def test_a_look_leaves_no_connection_behind_although_the_other_side_never_says_that_it_has_closed(

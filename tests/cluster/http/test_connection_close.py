@@ -8,7 +8,7 @@ from elastic_transport import NodeConfig
 
 from cluster.http.nodes import ReadingNode
 from tests.cluster.http.http_responses import chunked, with_length
-from tests.loops import Run
+from tests.loops import Run, on_each_loop
 from tests.network.server import Connection, answering, serving
 from tests.waiting import until
 
@@ -16,7 +16,8 @@ ANSWER = with_length(b"x")
 
 
 @pytest.mark.parametrize("later", [False, True])
-def test_unexpected_bytes_close_the_connection(run: Run, later: bool) -> None:
+@on_each_loop
+async def test_unexpected_bytes_close_the_connection(later: bool) -> None:
     async def script(connection: Connection) -> None:
         await connection.request()
         if later:
@@ -27,66 +28,58 @@ def test_unexpected_bytes_close_the_connection(run: Run, later: bool) -> None:
             await connection.send(ANSWER + with_length(b"stray"))
         await connection.reader.read()
 
-    async def scenario() -> None:
-        async with serving(script) as server:
-            node = server.node()
-            for number in (1, 2):
-                assert (await node.perform_request("GET", "/")).body == b"x"
-                await until(lambda: server.open == 0)
-                assert server.accepted == number
-
-    run(scenario())
-
-
-def test_bytes_that_come_before_the_answer_is_fetched_end_the_connection(run: Run) -> None:
-    async def scenario() -> None:
-        async with serving(answering(ANSWER)) as server:
-            node = server.node()
-            await node.perform_request("GET", "/")
-            (channel,) = node._idle
-            settle = channel._settle
-
-            def settle_and_receive(error: Exception | None) -> None:
-                settle(error)
-                channel.get_buffer(-1)[:4] = b"HTTP"
-                channel.buffer_updated(4)
-
-            channel._settle = settle_and_receive  # type: ignore[method-assign]
-            await node.perform_request("GET", "/")
+    async with serving(script) as server:
+        node = server.node()
+        for number in (1, 2):
+            assert (await node.perform_request("GET", "/")).body == b"x"
             await until(lambda: server.open == 0)
-            assert node._idle_connection() is None
+            assert server.accepted == number
 
-    run(scenario())
+
+@on_each_loop
+async def test_bytes_that_come_before_the_answer_is_fetched_end_the_connection() -> None:
+    async with serving(answering(ANSWER)) as server:
+        node = server.node()
+        await node.perform_request("GET", "/")
+        (channel,) = node._idle
+        settle = channel._settle
+
+        def settle_and_receive(error: Exception | None) -> None:
+            settle(error)
+            channel.get_buffer(-1)[:4] = b"HTTP"
+            channel.buffer_updated(4)
+
+        channel._settle = settle_and_receive  # type: ignore[method-assign]
+        await node.perform_request("GET", "/")
+        await until(lambda: server.open == 0)
+        assert node._idle_connection() is None
 
 
 @pytest.mark.parametrize("answer", [with_length(b"x", b"Connection: close"), chunked([b"x"], b"connection: close")])
-def test_a_server_may_end_the_connection_with_its_answer(run: Run, answer: bytes) -> None:
-    async def scenario() -> None:
-        async with serving(answering(answer)) as server:
-            node = server.node()
-            for number in (1, 2, 3):
-                assert (await node.perform_request("GET", "/")).body == b"x"
-                await until(lambda: server.open == 0)
-                assert server.accepted == number
-
-    run(scenario())
+@on_each_loop
+async def test_a_server_may_end_the_connection_with_its_answer(answer: bytes) -> None:
+    async with serving(answering(answer)) as server:
+        node = server.node()
+        for number in (1, 2, 3):
+            assert (await node.perform_request("GET", "/")).body == b"x"
+            await until(lambda: server.open == 0)
+            assert server.accepted == number
 
 
-def test_a_connection_that_waited_too_long_is_not_used_again(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario() -> None:
-        async with serving(answering(ANSWER)) as server:
-            node = server.node()
-            await node.perform_request("GET", "/")
-            monkeypatch.setattr("cluster.http.nodes._KEEPALIVE_SECONDS", 0.0)
-            await node.perform_request("GET", "/")
-            assert server.accepted == 2
-            await until(lambda: server.open == 1)
-            await node.close()
-
-    run(scenario())
+@on_each_loop
+async def test_a_connection_that_waited_too_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving(answering(ANSWER)) as server:
+        node = server.node()
+        await node.perform_request("GET", "/")
+        monkeypatch.setattr("cluster.http.nodes._KEEPALIVE_SECONDS", 0.0)
+        await node.perform_request("GET", "/")
+        assert server.accepted == 2
+        await until(lambda: server.open == 1)
+        await node.close()
 
 
-def test_close_ends_every_connection_that_waits(run: Run) -> None:
+@on_each_loop
+async def test_close_ends_every_connection_that_waits() -> None:
     arrived = asyncio.Barrier(5)
 
     async def script(connection: Connection) -> None:
@@ -95,37 +88,32 @@ def test_close_ends_every_connection_that_waits(run: Run) -> None:
         await connection.send(ANSWER)
         await connection.reader.read()
 
-    async def scenario() -> None:
-        async with serving(script) as server:
-            node = server.node()
-            await asyncio.gather(*(node.perform_request("GET", "/") for _ in range(5)))
-            assert server.open == 5
-            await node.close()
-            await until(lambda: server.open == 0)
-
-    run(scenario())
+    async with serving(script) as server:
+        node = server.node()
+        await asyncio.gather(*(node.perform_request("GET", "/") for _ in range(5)))
+        assert server.open == 5
+        await node.close()
+        await until(lambda: server.open == 0)
 
 
-def test_an_answer_that_comes_after_close_leaves_no_connection_behind(run: Run) -> None:
-    async def scenario() -> None:
-        closed = asyncio.Event()
+@on_each_loop
+async def test_an_answer_that_comes_after_close_leaves_no_connection_behind() -> None:
+    closed = asyncio.Event()
 
-        async def script(connection: Connection) -> None:
-            await connection.request()
-            await closed.wait()
-            await connection.send(ANSWER)
-            await connection.reader.read()
+    async def script(connection: Connection) -> None:
+        await connection.request()
+        await closed.wait()
+        await connection.send(ANSWER)
+        await connection.reader.read()
 
-        async with serving(script) as server:
-            node = server.node()
-            asking = asyncio.create_task(node.perform_request("GET", "/"))
-            await until(lambda: server.open == 1)
-            await node.close()
-            closed.set()
-            assert (await asking).body == b"x"
-            await until(lambda: server.open == 0)
-
-    run(scenario())
+    async with serving(script) as server:
+        node = server.node()
+        asking = asyncio.create_task(node.perform_request("GET", "/"))
+        await until(lambda: server.open == 1)
+        await node.close()
+        closed.set()
+        assert (await asking).body == b"x"
+        await until(lambda: server.open == 0)
 
 
 def test_a_refused_connection_is_an_error(run: Run, unused_tcp_port: int) -> None:

@@ -8,36 +8,32 @@ from elastic_transport import ConnectionTimeout
 from cluster.http.responses import ResponseParser
 from tests.cluster.http.http_responses import OK, chunked, split, with_length
 from tests.cluster.http.test_response_parser_cost import CHUNK_BYTES, PAGE
-from tests.loops import Run
+from tests.loops import Run, on_each_loop
 from tests.network.server import Connection, answering, serving, silent
 from tests.waiting import until
 
 ANSWER = with_length(b"x")
 
 
-def test_a_connection_is_used_again(run: Run) -> None:
-    async def scenario() -> None:
-        async with serving(answering(ANSWER, chunked([b"x"]), ANSWER)) as server:
-            node = server.node()
-            for _ in range(5):
-                assert (await node.perform_request("GET", "/")).body == b"x"
-            assert (server.accepted, len(server.requests)) == (1, 5)
-            await node.close()
-            await until(lambda: server.open == 0)
-
-    run(scenario())
+@on_each_loop
+async def test_a_connection_is_used_again() -> None:
+    async with serving(answering(ANSWER, chunked([b"x"]), ANSWER)) as server:
+        node = server.node()
+        for _ in range(5):
+            assert (await node.perform_request("GET", "/")).body == b"x"
+        assert (server.accepted, len(server.requests)) == (1, 5)
+        await node.close()
+        await until(lambda: server.open == 0)
 
 
-def test_a_connection_that_waits_does_not_hold_on_to_its_answer(run: Run) -> None:
-    async def scenario() -> None:
-        async with serving(answering(ANSWER)) as server:
-            node = server.node()
-            await node.perform_request("GET", "/")
-            (channel,) = node._idle
-            assert channel._parser is None
-            await node.close()
-
-    run(scenario())
+@on_each_loop
+async def test_a_connection_that_waits_does_not_hold_on_to_its_answer() -> None:
+    async with serving(answering(ANSWER)) as server:
+        node = server.node()
+        await node.perform_request("GET", "/")
+        (channel,) = node._idle
+        assert channel._parser is None
+        await node.close()
 
 
 def test_a_kept_traceback_of_the_event_loop_does_not_lock_the_buffer(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,24 +83,23 @@ def test_what_is_set_aside_for_a_page_is_not_forgotten_over_a_small_answer(
     assert len(PAGE) < second == third < 2 * len(PAGE)
 
 
-def test_no_more_connections_than_allowed_and_everyone_has_a_turn(run: Run) -> None:
+@on_each_loop
+async def test_no_more_connections_than_allowed_and_everyone_has_a_turn() -> None:
     async def script(connection: Connection) -> None:
         while await connection.request():
             await asyncio.sleep(0.005)
             await connection.send(ANSWER)
 
-    async def scenario() -> None:
-        async with serving(script) as server:
-            node = server.node(connections_per_node=3)
-            answers = await asyncio.gather(*(node.perform_request("GET", "/") for _ in range(30)))
-            assert [answer.body for answer in answers] == [b"x"] * 30
-            assert (server.accepted, server.most_open, len(server.requests)) == (3, 3, 30)
-            await node.close()
-
-    run(scenario())
+    async with serving(script) as server:
+        node = server.node(connections_per_node=3)
+        answers = await asyncio.gather(*(node.perform_request("GET", "/") for _ in range(30)))
+        assert [answer.body for answer in answers] == [b"x"] * 30
+        assert (server.accepted, server.most_open, len(server.requests)) == (3, 3, 30)
+        await node.close()
 
 
-def test_a_request_that_waits_in_vain_times_out_and_harms_no_other(run: Run) -> None:
+@on_each_loop
+async def test_a_request_that_waits_in_vain_times_out_and_harms_no_other() -> None:
     go_on = asyncio.Event()
 
     async def script(connection: Connection) -> None:
@@ -112,70 +107,61 @@ def test_a_request_that_waits_in_vain_times_out_and_harms_no_other(run: Run) -> 
             await go_on.wait()
             await connection.send(ANSWER)
 
-    async def scenario() -> None:
-        async with serving(script) as server:
-            node = server.node(connections_per_node=1)
-            first = asyncio.create_task(node.perform_request("GET", "/"))
-            await until(lambda: len(server.requests) == 1)
-            with pytest.raises(ConnectionTimeout):
-                await node.perform_request("GET", "/", request_timeout=0.05)
-            go_on.set()
-            assert (await first).body == b"x"
-            assert (await node.perform_request("GET", "/")).body == b"x"
-            assert (server.accepted, len(server.requests)) == (1, 2)
-            await node.close()
-
-    run(scenario())
+    async with serving(script) as server:
+        node = server.node(connections_per_node=1)
+        first = asyncio.create_task(node.perform_request("GET", "/"))
+        await until(lambda: len(server.requests) == 1)
+        with pytest.raises(ConnectionTimeout):
+            await node.perform_request("GET", "/", request_timeout=0.05)
+        go_on.set()
+        assert (await first).body == b"x"
+        assert (await node.perform_request("GET", "/")).body == b"x"
+        assert (server.accepted, len(server.requests)) == (1, 2)
+        await node.close()
 
 
 @pytest.mark.parametrize("begun", [b"", OK, with_length(b"x" * 9)[:-4]])
-def test_a_time_out_closes_the_connection(run: Run, begun: bytes) -> None:
-    async def scenario() -> None:
-        async with serving(silent(after=begun)) as server:
-            # On a busy machine the time may be over before the server has the request.
-            for seconds in (0.1, 1.0, 10.0):
-                node = server.node(request_timeout=seconds)
-                with pytest.raises(ConnectionTimeout):
-                    await node.perform_request("GET", "/")
-                if server.requests:
-                    break
-            await until(lambda: server.open == 0)
-            assert len(server.requests) == 1
-
-    run(scenario())
+@on_each_loop
+async def test_a_time_out_closes_the_connection(begun: bytes) -> None:
+    async with serving(silent(after=begun)) as server:
+        # On a busy machine the time may be over before the server has the request.
+        for seconds in (0.1, 1.0, 10.0):
+            node = server.node(request_timeout=seconds)
+            with pytest.raises(ConnectionTimeout):
+                await node.perform_request("GET", "/")
+            if server.requests:
+                break
+        await until(lambda: server.open == 0)
+        assert len(server.requests) == 1
 
 
-def test_who_is_cancelled_closes_the_connection(run: Run) -> None:
-    async def scenario() -> None:
-        async with serving(silent(after=OK)) as server:
-            node = server.node(connections_per_node=1)
-            asked = asyncio.create_task(node.perform_request("GET", "/"))
-            await until(lambda: len(server.requests) == 1)
+@on_each_loop
+async def test_who_is_cancelled_closes_the_connection() -> None:
+    async with serving(silent(after=OK)) as server:
+        node = server.node(connections_per_node=1)
+        asked = asyncio.create_task(node.perform_request("GET", "/"))
+        await until(lambda: len(server.requests) == 1)
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        await until(lambda: server.open == 0)
+        assert not node._slots.locked()
+
+
+@on_each_loop
+async def test_who_is_cancelled_when_the_answer_has_just_come_leaves_no_connection_behind() -> None:
+    async with serving(answering(ANSWER)) as server:
+        node = server.node()
+        await node.perform_request("GET", "/")
+        (channel,) = node._idle
+        settle = channel._settle
+
+        def settle_and_cancel(error: Exception | None) -> None:
+            settle(error)
             asked.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await asked
-            await until(lambda: server.open == 0)
-            assert not node._slots.locked()
 
-    run(scenario())
-
-
-def test_who_is_cancelled_when_the_answer_has_just_come_leaves_no_connection_behind(run: Run) -> None:
-    async def scenario() -> None:
-        async with serving(answering(ANSWER)) as server:
-            node = server.node()
-            await node.perform_request("GET", "/")
-            (channel,) = node._idle
-            settle = channel._settle
-
-            def settle_and_cancel(error: Exception | None) -> None:
-                settle(error)
-                asked.cancel()
-
-            channel._settle = settle_and_cancel  # type: ignore[method-assign]
-            asked = asyncio.create_task(node.perform_request("GET", "/"))
-            with pytest.raises(asyncio.CancelledError):
-                await asked
-            await until(lambda: server.open == 0)
-
-    run(scenario())
+        channel._settle = settle_and_cancel  # type: ignore[method-assign]
+        asked = asyncio.create_task(node.perform_request("GET", "/"))
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        await until(lambda: server.open == 0)

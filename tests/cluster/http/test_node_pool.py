@@ -10,7 +10,7 @@ from elastic_transport import NodeConfig
 from cluster.http.nodes import LeastRequestsPool, ReadingNode
 from tests.cluster.http.http_responses import with_length
 from tests.cluster.http.node_choice import HEADERS, answer_with_name, choose_among, short_ticks
-from tests.loops import Run
+from tests.loops import on_each_loop
 from tests.network.server import Connection, Server
 from tests.waiting import until
 
@@ -79,45 +79,40 @@ def test_a_single_node_is_taken_however_it_is() -> None:
     assert made.get() is nodes[0]
 
 
-def test_a_slow_node_does_not_collect_the_requests(run: Run) -> None:
-    async def scenario() -> None:
-        async with choose_among(
-            answer_with_name("slow", after=0.1), answer_with_name("b"), answer_with_name("c")
-        ) as choice:
+@on_each_loop
+async def test_a_slow_node_does_not_collect_the_requests() -> None:
+    async with choose_among(
+        answer_with_name("slow", after=0.1), answer_with_name("b"), answer_with_name("c")
+    ) as choice:
 
-            async def reader() -> list[str]:
-                return [await choice.ask() for _ in range(25)]
+        async def reader() -> list[str]:
+            return [await choice.ask() for _ in range(25)]
 
-            counted = Counter(name for names in await asyncio.gather(*(reader() for _ in range(6))) for name in names)
-            # Round robin would give it a third.
-            assert counted["slow"] < 0.15 * counted.total()
-            assert min(counted["b"], counted["c"]) > 0.2 * counted.total()
-
-    run(scenario())
+        counted = Counter(name for names in await asyncio.gather(*(reader() for _ in range(6))) for name in names)
+        # Round robin would give it a third.
+        assert counted["slow"] < 0.15 * counted.total()
+        assert min(counted["b"], counted["c"]) > 0.2 * counted.total()
 
 
 # Where a failing node is preferred, the other one is slower than a busy machine makes either.
 @pytest.mark.parametrize(
     ("status", "after", "is_put_away"), [(b"503 x", 0.02, True), (b"502 x", 0.02, True), (b"429 x", 0.15, False)]
 )
-def test_a_node_out_of_service_does_not_draw_all_requests_by_failing_fast(
-    run: Run, status: bytes, after: float, is_put_away: bool
+@on_each_loop
+async def test_a_node_out_of_service_does_not_draw_all_requests_by_failing_fast(
+    status: bytes, after: float, is_put_away: bool
 ) -> None:
-    async def scenario() -> None:
-        async with choose_among(
-            answer_with_name("out", status=status), answer_with_name("slower", after=after)
-        ) as choice:
+    async with choose_among(answer_with_name("out", status=status), answer_with_name("slower", after=after)) as choice:
 
-            async def reader() -> list[str]:
-                return [await choice.ask() for _ in range(20)]
+        async def reader() -> list[str]:
+            return [await choice.ask() for _ in range(20)]
 
-            counted = Counter(name for names in await asyncio.gather(*(reader() for _ in range(8))) for name in names)
-            assert (counted["out"] < counted["slower"]) is is_put_away
-
-    run(scenario())
+        counted = Counter(name for names in await asyncio.gather(*(reader() for _ in range(8))) for name in names)
+        assert (counted["out"] < counted["slower"]) is is_put_away
 
 
-def test_a_lost_node_costs_only_the_requests_in_flight(run: Run) -> None:
+@on_each_loop
+async def test_a_lost_node_costs_only_the_requests_in_flight() -> None:
     async def script(connection: Connection) -> None:
         while len(connection.server.requests) < 20:
             await connection.request()
@@ -130,31 +125,29 @@ def test_a_lost_node_costs_only_the_requests_in_flight(run: Run) -> None:
         for task in server.tasks - {asyncio.current_task()}:
             task.cancel()
 
-    async def scenario() -> None:
-        async with choose_among(script, answer_with_name("b"), answer_with_name("c")) as choice:
-            failed = 0
+    async with choose_among(script, answer_with_name("b"), answer_with_name("c")) as choice:
+        failed = 0
 
-            async def reader() -> None:
-                nonlocal failed
-                for _ in range(60):
-                    try:
-                        await choice.ask()
-                    except NodeConnectionError:
-                        failed += 1
-                    await asyncio.sleep(0.005)
+        async def reader() -> None:
+            nonlocal failed
+            for _ in range(60):
+                try:
+                    await choice.ask()
+                except NodeConnectionError:
+                    failed += 1
+                await asyncio.sleep(0.005)
 
-            await asyncio.gather(*(reader() for _ in range(10)))
-            assert 1 <= failed <= 10
-            assert choice.node(0).health.penalty >= 2
-            choice.servers[0].script = answer_with_name("back")
-            await choice.servers[0].start()
-            await until(lambda: choice.node(0).health.is_healthy)
-            assert "back" in {await choice.ask() for _ in range(50)}
-
-    run(scenario())
+        await asyncio.gather(*(reader() for _ in range(10)))
+        assert 1 <= failed <= 10
+        assert choice.node(0).health.penalty >= 2
+        choice.servers[0].script = answer_with_name("back")
+        await choice.servers[0].start()
+        await until(lambda: choice.node(0).health.is_healthy)
+        assert "back" in {await choice.ask() for _ in range(50)}
 
 
-def test_connections_that_a_restarted_server_has_closed_cost_no_request(run: Run) -> None:
+@on_each_loop
+async def test_connections_that_a_restarted_server_has_closed_cost_no_request() -> None:
     arrived = asyncio.Barrier(16)
 
     async def script(connection: Connection) -> None:
@@ -163,15 +156,12 @@ def test_connections_that_a_restarted_server_has_closed_cost_no_request(run: Run
         await connection.send(with_length(b"1", *HEADERS))
         await connection.reader.read()
 
-    async def scenario() -> None:
-        async with choose_among(script) as choice:
-            (server,) = choice.servers
-            asking = [asyncio.create_task(choice.ask(target="/")) for _ in range(16)]
-            await asyncio.gather(*asking)
-            server.refuse()
-            await server.stop()
-            server.script = answer_with_name("back")
-            await server.start()
-            assert await asyncio.gather(*(choice.ask() for _ in range(40))) == ["back"] * 40
-
-    run(scenario())
+    async with choose_among(script) as choice:
+        (server,) = choice.servers
+        asking = [asyncio.create_task(choice.ask(target="/")) for _ in range(16)]
+        await asyncio.gather(*asking)
+        server.refuse()
+        await server.stop()
+        server.script = answer_with_name("back")
+        await server.start()
+        assert await asyncio.gather(*(choice.ask() for _ in range(40))) == ["back"] * 40

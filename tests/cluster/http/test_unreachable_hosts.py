@@ -11,7 +11,7 @@ from elastic_transport import ConnectionTimeout, NodeConfig
 
 from cluster.http.nodes import ReadingNode
 from tests.cluster.http.http_responses import OK, until_close, with_length
-from tests.loops import Run
+from tests.loops import Run, on_each_loop
 from tests.network.server import Connection, serving, silent
 from tests.waiting import until
 
@@ -46,56 +46,50 @@ def test_a_host_that_never_responds_is_an_error_long_before_the_request_times_ou
             each.close()
 
 
-def test_a_host_that_the_system_gives_up_on_is_an_error_not_a_time_out(run: Run) -> None:
-    async def scenario() -> None:
-        async with serving(silent()) as server:
-            node = server.node()
-            channel = await node._connect()
-            node._idle.append(channel)
-            channel._last_used = asyncio.get_running_loop().time()
-            asked = asyncio.create_task(node.perform_request("GET", "/", request_timeout=HOUR_SECONDS))
-            await until(lambda: server.requests)
-            channel._last_used = None  # a connection that was never used is not replaced
-            channel.connection_lost(TimeoutError(errno.ETIMEDOUT, "scripted"))
-            with pytest.raises(NodeConnectionError) as caught:
-                await asked
-            assert not isinstance(caught.value, ConnectionTimeout)
-            await node.close()
-
-    run(scenario())
+@on_each_loop
+async def test_a_host_that_the_system_gives_up_on_is_an_error_not_a_time_out() -> None:
+    async with serving(silent()) as server:
+        node = server.node()
+        channel = await node._connect()
+        node._idle.append(channel)
+        channel._last_used = asyncio.get_running_loop().time()
+        asked = asyncio.create_task(node.perform_request("GET", "/", request_timeout=HOUR_SECONDS))
+        await until(lambda: server.requests)
+        channel._last_used = None  # a connection that was never used is not replaced
+        channel.connection_lost(TimeoutError(errno.ETIMEDOUT, "scripted"))
+        with pytest.raises(NodeConnectionError) as caught:
+            await asked
+        assert not isinstance(caught.value, ConnectionTimeout)
+        await node.close()
 
 
 @pytest.mark.parametrize("begun", [b"", OK, with_length(b"x" * 9)[:-4]])
-def test_a_server_that_will_send_no_more_is_not_waited_for(run: Run, begun: bytes) -> None:
+@on_each_loop
+async def test_a_server_that_will_send_no_more_is_not_waited_for(begun: bytes) -> None:
     async def script(connection: Connection) -> None:
         await connection.request()
         await connection.send(begun)
         connection.writer.write_eof()
         await connection.reader.read()
 
-    async def scenario() -> None:
-        async with serving(script) as server:
-            with pytest.raises(NodeConnectionError):
-                await server.node().perform_request("GET", "/", request_timeout=HOUR_SECONDS)
-            await until(lambda: server.open == 0)
-
-    run(scenario())
+    async with serving(script) as server:
+        with pytest.raises(NodeConnectionError):
+            await server.node().perform_request("GET", "/", request_timeout=HOUR_SECONDS)
+        await until(lambda: server.open == 0)
 
 
 @pytest.mark.parametrize("answer", [with_length(b"x"), until_close(b"x")])
-def test_an_answer_before_the_end_is_whole_and_its_connection_is_not_used_again(run: Run, answer: bytes) -> None:
+@on_each_loop
+async def test_an_answer_before_the_end_is_whole_and_its_connection_is_not_used_again(answer: bytes) -> None:
     async def script(connection: Connection) -> None:
         await connection.request()
         await connection.send(answer)
         connection.writer.write_eof()
         await connection.reader.read()
 
-    async def scenario() -> None:
-        async with serving(script) as server:
-            node = server.node()
-            for number in (1, 2):
-                assert (await node.perform_request("GET", "/")).body == b"x"
-                await until(lambda: server.open == 0)
-                assert server.accepted == number
-
-    run(scenario())
+    async with serving(script) as server:
+        node = server.node()
+        for number in (1, 2):
+            assert (await node.perform_request("GET", "/")).body == b"x"
+            await until(lambda: server.open == 0)
+            assert server.accepted == number
