@@ -25,7 +25,6 @@ COMMANDS = dict(_walk(main, (_PROGRAM,)))
 
 
 def examples(command: click.Command) -> list[str]:
-    """Return the command lines in the help of a command."""
     return [line.removeprefix("$ ") for line in (command.epilog or "").splitlines() if line.startswith("$ ")]
 
 

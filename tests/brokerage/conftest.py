@@ -26,7 +26,6 @@ class RunningCommand:
     """A command that runs until it is stopped."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        """Watch a process whose output is piped."""
         self.process = process
         self.output = ""
 

@@ -27,7 +27,6 @@ class DocumentedRole:
         return {(right, name) for right, on in self.calls.values() if right for name in _names(on)}
 
     def granted(self) -> set[tuple[str, str]]:
-        """Return the same of the role."""
         on_indices = {
             (right, name) for entry in self.role["indices"] for name in entry["names"] for right in entry["privileges"]
         }
@@ -40,7 +39,6 @@ def _names(on: str) -> list[str]:
 
 
 def documented_roles() -> dict[str, DocumentedRole]:
-    """Return the parts by the names of their roles."""
     sections = re.split(r"^## .*`(\w+)`$", _DOCUMENT.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
     return {name: _part(text) for name, text in zip(sections[::2], sections[1::2], strict=True)}
 

@@ -33,7 +33,6 @@ class CallRecorder:
     """Runs parts of the product on one installation and records their requests."""
 
     def __init__(self, proxy: Proxy, authority: Authority, prefix: str) -> None:
-        """Nothing was asked yet."""
         self.proxy = proxy
         self.requests = 0
         self._prefix = prefix

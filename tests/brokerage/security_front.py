@@ -19,12 +19,10 @@ class _Security(RequestProxy):
     """Answers for security, and forwards everything else; without a role every credential is refused."""
 
     def __init__(self, target: str, prefix: str, role: dict[str, Any] | None) -> None:
-        """Grant a role, names behind a prefix."""
         super().__init__(target)
         self._prefix, self._role = prefix, role
 
     async def reply(self, request: Request) -> Reply:
-        """Return the response to a request."""
         if self._role is None:
             return _json(request, _UNKNOWN, 401)
         if request.path == "/_security/_authenticate":

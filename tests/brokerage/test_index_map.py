@@ -9,7 +9,6 @@ START = "from brokerage.command import main; main(prog_name='brokerage')"
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command."""
     command = [sys.executable, "-c", START, "index", "map", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - a fixed command
 

@@ -22,7 +22,6 @@ async def environment(
 
 
 def source(folder: Path, teams: int) -> Path:
-    """Write a source of one company."""
     return write(
         folder, {COMPANY: [envelope(COMPANY)], TEAM: [envelope(TEAM, {"uuid": f"t{at}"}) for at in range(teams)]}
     )
@@ -46,7 +45,6 @@ def test_a_swap_is_followed_by_a_publication(environment: dict[str, str], tmp_pa
 
 
 def test_without_a_folder_nothing_is_built(environment: dict[str, str], tmp_path: Path) -> None:
-    """The message names the setting."""
     printed = run(
         "index", "reindex", str(source(tmp_path / "a", 3)), environment=environment | {"BROKERAGE_EXPORTS": ""}
     )

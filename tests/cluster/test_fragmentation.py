@@ -9,7 +9,6 @@ from cluster.index_state import IndexFragmentation, read_fragmentation
 
 
 def copy(deleted: int, segments: int = 1, count: int = 90) -> dict[str, Any]:
-    """Return the statistics of a copy of a shard."""
     return {"docs": {"count": count, "deleted": deleted}, "segments": {"count": segments}}
 
 

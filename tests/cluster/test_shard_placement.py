@@ -18,14 +18,12 @@ ZONES = {"node-0": "a", "node-1": "a", "node-2": "b"}
 
 
 def row(shard: int, prirep: str, node: str | None, store: str | None = "1000", **changes: str) -> dict[str, Any]:
-    """Return a row of a copy that has started, or is on no node."""
     state = "STARTED" if node else "UNASSIGNED"
     row = {"index": "listings-v0001", "shard": str(shard), "prirep": prirep, "state": state, "node": node}
     return {**row, "store": store, "unassigned.reason": None if node else "NODE_LEFT", **changes}
 
 
 def copies(*rows: dict[str, Any]) -> list[ShardCopy]:
-    """Return the copies of rows."""
     return read_copies(rows)
 
 

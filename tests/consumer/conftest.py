@@ -39,7 +39,6 @@ class ServedStandIn:
 
 @pytest.fixture
 async def served() -> AsyncIterator[ServedStandIn]:
-    """A stand-in with some of everything."""
     stand_in = StandInService()
     for name in RESOURCES:
         for number in range(7):

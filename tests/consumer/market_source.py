@@ -55,7 +55,6 @@ class MarketSource:
                 self._put(self._unused(resource), MarketState(self.chance.choice(COMPANIES), self._fresh()))
 
     def changes(self, count: int) -> dict[Resource, list[Line]]:
-        """Make so many changes, one after the other; return their lines."""
         lines: dict[Resource, list[Line]] = {LISTING: [], OFFICE: []}
         listings, offices = self._names(LISTING), self._names(OFFICE)
         for _ in range(count):
@@ -66,7 +65,6 @@ class MarketSource:
         return lines
 
     def source(self) -> dict[Resource, list[Line]]:
-        """Return a full source."""
         companies = [envelope(COMPANY, {"platform_company_id": key, "numeric_id": None}) for key in COMPANIES]
         whole = {resource: [self._line(name) for name in self._names(resource)] for resource in (LISTING, OFFICE)}
         return {COMPANY: companies, **whole}
@@ -143,5 +141,4 @@ def _shown(resource: Resource, number: int) -> int | str:
 
 
 def number_of(resource: Resource, record: bytes) -> int:
-    """Return the number that a record shows."""
     return int(orjson.loads(record)[_NUMBER[resource]])

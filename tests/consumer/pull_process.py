@@ -51,7 +51,6 @@ class PullProcess:
             await self.start()
 
     async def start(self) -> None:
-        """Start it."""
         self._process = await self._started("--follow")
 
     async def end(self) -> None:
@@ -108,7 +107,6 @@ class PullProcess:
         return self.folder.with_name(f"pull-{self.kills}.{name}")
 
     def ended(self) -> PullResults:
-        """Return what came of all of them."""
         ended = PullResults()
         for path in self.folder.parent.glob("pull-*.out"):
             statuses = [orjson.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
@@ -124,7 +122,6 @@ class PullProcess:
 
 
 def copied(folder: Path, resource: Resource) -> Held:
-    """Return what the copy holds."""
     with closing(sqlite3.connect(f"file:{folder / 'copy.sqlite3'}?mode=ro", uri=True)) as connection:
         rows = connection.execute(f"SELECT id, company, sequence, content, record FROM {resource.alias}")  # noqa: S608
         return {name: (company, at, content, record.encode()) for name, company, at, content, record in rows}

@@ -46,7 +46,6 @@ class ServiceProcess:
         return Counter((line["route"], line["status"]) for line in lines)
 
     async def get(self, path: str) -> bytes:
-        """Return the body of an answer."""
         async with (
             aiohttp.ClientSession(headers={"x-api-key": self.key}) as session,
             session.get(f"{self.url}/v1/{path}", params=ON_MARKET) as answer,

@@ -41,7 +41,6 @@ class PublishedStandIn:
         return self.part(request, name)
 
     def part(self, request: Request, name: str) -> Reply:
-        """Return a part of a file."""
         data = self.files[name]
         first = self._first(request, data)
         part = data[first:]
@@ -51,7 +50,6 @@ class PublishedStandIn:
         return _Part(status=status, body=part, cut=cut, before_cut=wait, content_type="application/zstd")
 
     def add_changes(self, resource: str, lines: Sequence[dict[str, Any]]) -> None:
-        """Publish a file of changes."""
         name = f"c{len(self.changes) + 1:04}.ndjson.zst"
         self.files[name] = _packed(lines)
         self.changes.append(_listed(resource, name, self.files[name], lines))
@@ -87,7 +85,6 @@ async def _close_now(_end: int) -> None:
 
 
 def publish(resource: str, token: str, lines: Sequence[dict[str, Any]], records_a_file: int) -> PublishedStandIn:
-    """Return the published files of some lines."""
     files, listed, digest = dict[str, bytes](), list[dict[str, Any]](), RunningDigest()
     for line in lines:
         digest.add(line["id"], line["content"])

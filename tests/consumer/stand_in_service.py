@@ -33,7 +33,6 @@ class StandInRecord:
 
     @property
     def content(self) -> str:
-        """The hash of the record."""
         return hashlib.sha256(orjson.dumps(self.record)).hexdigest()[:16]
 
 
@@ -41,7 +40,6 @@ class StandInService:
     """The three operations over records in memory; `faults` are used up, one for each request while there are any."""
 
     def __init__(self) -> None:
-        """Hold nothing."""
         self.held: dict[str, dict[str, StandInRecord]] = {name: {} for name in RESOURCES}
         self.sequences = dict.fromkeys(RESOURCES, 0)
         self.epochs = dict.fromkeys(RESOURCES, 0)
@@ -58,7 +56,6 @@ class StandInService:
         self.on_request: Callable[[int], None] = lambda _: None
 
     def put(self, resource: str, identifier: str, **members: object) -> None:
-        """Write a record."""
         self._stamp(resource, identifier, {"id": identifier, **members}, None)
 
     def drop(self, resource: str, identifier: str, reason: str = "deleted") -> None:
@@ -70,11 +67,9 @@ class StandInService:
         self.held[resource][identifier] = StandInRecord(identifier, self.sequences[resource], record, reason)
 
     def live(self, resource: str) -> list[StandInRecord]:
-        """Return the records, with rising identifiers."""
         return sorted((e for e in self.held[resource].values() if e.reason is None), key=lambda entry: entry.id)
 
     def publish(self, resource: str, records_a_file: int) -> PublishedStandIn:
-        """Publish files of what is live."""
         lines = [_line(entry) for entry in self.live(resource)]
         token = f"{resource}.{self.epochs[resource]}.{self.sequences[resource]}"
         self.published[resource] = publish(resource, token, lines, records_a_file)
@@ -92,7 +87,6 @@ class StandInService:
         return {name: {e.id: (e.content, e.record) for e in self.live(name)} for name in RESOURCES}
 
     async def reply(self, request: Request) -> Reply:
-        """Return the response to a request."""
         self.asked.append((request.path, request.query))
         self.on_request(len(self.asked))
         if request.headers.get("x-api-key") != KEY:
@@ -205,7 +199,6 @@ class _Lines(Reply):
     is_endless: bool
 
     async def send(self, request: Request) -> None:
-        """Send chunk by chunk."""
         is_whole = self.cut == len(self.lines) and not self.is_endless
         # What is packed and not yet sent would be lost in a cut.
         packer = zlib.compressobj(level=1, wbits=31) if is_whole else None
@@ -247,7 +240,6 @@ def _change(name: str, entry: StandInRecord) -> dict[str, Any]:
 
 
 def problem(status: int, code: str, **headers: str) -> Reply:
-    """Return a problem document."""
     return _json({"code": code, "detail": "Made up."}, status, **headers)
 
 
@@ -256,8 +248,6 @@ def _json(value: object, status: int = 200, **headers: str) -> Reply:
 
 
 def respond_with(status: int, code: str, **headers: str) -> Fault:
-    """Return a fault that answers with a problem."""
-
     async def fault(_: Request) -> Reply:
         return problem(status, code, **headers)
 

@@ -108,7 +108,6 @@ async def kills(world: FollowedService, count: int, seconds: float) -> None:
 
 
 async def rebuild_and_roll_back(world: FollowedService, seconds: float, rebuilds: int) -> None:
-    """Rebuild now and then; after the first, roll back to what was before it, and kill who follows then."""
     for _ in range(rebuilds):
         await asyncio.sleep(seconds / 4 / rebuilds)
         await world.rebuild(drift=len(world.market.alive) // 50)

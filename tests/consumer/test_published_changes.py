@@ -42,7 +42,6 @@ async def test_files_of_changes_replace_pages(served: ServedStandIn, tmp_path: P
 
 
 async def test_a_page_of_changes_is_read_without_looking_for_files(served: ServedStandIn, tmp_path: Path) -> None:
-    """They would be more requests."""
     await behind(served, tmp_path)
     assert (await run(tmp_path, "--url", served.url))[0] == 0
     served.stand_in.asked.clear()

@@ -30,7 +30,6 @@ def fill(stand_in: StandInService, chance: random.Random) -> None:
 
 
 def asked(stand_in: StandInService, operation: str) -> int:
-    """Return how many requests there were of an operation."""
     return sum(path.startswith(f"/v1/{operation}/") for path, _ in stand_in.asked)
 
 
@@ -58,7 +57,6 @@ async def test_files_replace_the_snapshot_and_changes_follow(served: ServedStand
 async def test_with_filters_or_by_choice_it_is_a_snapshot(
     served: ServedStandIn, tmp_path: Path, options: list[str]
 ) -> None:
-    """Files have no filters."""
     published = served.stand_in.publish("listings", 1_000)
     code, _, _ = await run(tmp_path, "--url", served.url, *options)
     assert (code, published.sent) == (0, [])
@@ -133,7 +131,6 @@ async def kill_within_a_download(served: ServedStandIn, published: PublishedStan
 
 
 def copied_listings(folder: Path) -> dict[str, str]:
-    """Return the content hashes of the copied listings."""
     with closing(sqlite3.connect(f"file:{folder / 'copy.sqlite3'}?mode=ro", uri=True)) as connection:
         return dict(connection.execute("SELECT id, content FROM listings"))
 
@@ -227,7 +224,6 @@ async def test_a_file_that_is_not_as_listed_is_refused(served: ServedStandIn, tm
 
 
 async def test_a_service_without_files_is_asked_once_for_a_resource(served: ServedStandIn, tmp_path: Path) -> None:
-    """Earlier versions have no such operation."""
     for _ in range(2):
         assert (await run(tmp_path, "--url", served.url))[0] == 0
     assert asked(served.stand_in, "exports") == 6

@@ -77,7 +77,6 @@ def sources() -> dict[Resource, list[dict[str, Any]]]:
 
 
 def one(resource: Resource, identifier: str, at: str | None = None, company: str = COMPANY_KEY, **changes: Any) -> Any:
-    """Return the line of a record."""
     given = {"updated_at": at} if at else {}
     return envelope(
         resource,
@@ -88,7 +87,6 @@ def one(resource: Resource, identifier: str, at: str | None = None, company: str
 
 
 def contents(folder: Path) -> dict[str, dict[str, str]]:
-    """Return the content hashes of a copy."""
     return {name: {key: content for key, (content, _) in held.items()} for name, held in copied(folder).items()}
 
 

@@ -21,7 +21,6 @@ _PATIENCE_SECONDS = 60.0
 
 
 def bulk_write(document: PendingDocument, sequence: int = 1) -> BulkWrite:
-    """Return the write of a document."""
     return BulkWrite(document.id, document.version, document.stamped_source(1, sequence), document)
 
 
@@ -80,6 +79,5 @@ async def proxied_client(
 
 
 async def count(bench: Bench, index: str) -> int:
-    """Return the number of documents in an index."""
     await bench.client.indices.refresh(index=index)
     return int((await bench.client.count(index=index))["count"])

@@ -22,7 +22,6 @@ BAD: Lines = [
 
 
 def team(number: int | str, name: str, updated_at: str) -> dict[str, Any]:
-    """Return a team with a name and a date."""
     return envelope(TEAM, {"uuid": f"t{number}", "name": name}, updated_at=updated_at)
 
 
@@ -33,7 +32,6 @@ def with_bad(lines: Lines) -> Lines:
 
 
 def bad_numbers(lines: Lines) -> list[int]:
-    """Return the numbers of the invalid lines."""
     return [number for number, line in enumerate(lines, 1) if line in BAD]
 
 

@@ -93,7 +93,6 @@ class Bench:
         )
 
     async def mark(self, resource: Resource) -> Mark:
-        """Return the published mark."""
         mark = await read_mark(self.client, self.connection.control_index, self.connection.alias(resource))
         assert mark is not None
         return mark
@@ -112,7 +111,6 @@ class Bench:
 
 
 async def live_ranges(bench: Bench, resource: Resource) -> ShardRanges:
-    """Return the ranges of the shards of what is live."""
     return await index_ranges(bench.client, bench.connection.alias(resource))
 
 

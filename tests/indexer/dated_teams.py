@@ -10,7 +10,6 @@ DAYS = [f"2026-01-{day:02}T00:00:00Z" for day in range(1, 29)]
 
 
 def team(name: str, day: int, identifier: str = "t") -> dict[str, Any]:
-    """Return a team of the given name, updated on a day of January."""
     return envelope(TEAM, {"uuid": identifier, "name": name}, updated_at=DAYS[day])
 
 

@@ -28,7 +28,6 @@ class TeamState(NamedTuple):
 
 
 def line(identifier: str, state: TeamState) -> dict[str, Any]:
-    """Return the envelope that puts a team into a state."""
     moment = (BEGIN + dt.timedelta(seconds=state.moment)).isoformat()
     if state.name is None:
         return deletion(TEAM, identifier, moment)
@@ -36,7 +35,6 @@ def line(identifier: str, state: TeamState) -> dict[str, Any]:
 
 
 def state_of(document: dict[str, Any]) -> TeamState:
-    """Return the state of a served document."""
     moment = (document["version"] >> 10) // 1_000_000 - int(BEGIN.timestamp())
     name = None if document["deleted"] else document["record"]["name"]
     return TeamState(moment, name, document.get("reason"))
@@ -98,7 +96,6 @@ class Changes:
 
 
 def lines(changes: Iterable[tuple[str, TeamState]]) -> list[dict[str, Any]]:
-    """Return the envelopes of some changes."""
     return [line(identifier, state) for identifier, state in changes]
 
 

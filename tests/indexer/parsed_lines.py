@@ -21,7 +21,6 @@ _DEFAULTS = IndexerSettings()
 
 
 def search_fields(document: PendingDocument) -> dict[str, Any]:
-    """Return the search fields of a document under the stamp 1, 2."""
     fields: dict[str, Any] = orjson.loads(document.stamped_source(1, 2))
     fields.pop("record", None)
     return fields
@@ -33,6 +32,5 @@ def parse_line(
     chunk: ParsedChunk | None = None,
     settings: IndexerSettings = _DEFAULTS,
 ) -> PendingDocument:
-    """Return the pending document of one envelope."""
     data = sent if isinstance(sent, bytes) else orjson.dumps(sent)
     return LineParser(resource, COMPANIES, settings).parse(SourceLine("file", 1, data), chunk or ParsedChunk())

@@ -8,7 +8,6 @@ from mappings.shards import ShardRanges, read_ranges
 
 
 async def index_ranges(client: AsyncElasticsearch, index: str) -> ShardRanges:
-    """Return the ranges of the shards of an index, or of what is behind an alias."""
     (body,) = (await client.indices.get_mapping(index=index)).values()
     return read_ranges(body["mappings"].get("_meta", {}))
 
@@ -33,7 +32,6 @@ async def put_document(
 
 
 async def delete_document(client: AsyncElasticsearch, index: str, identifier: str, **options: Any) -> None:
-    """Delete a document."""
     await client.delete(index=index, id=identifier, routing=await routing_of(client, index, identifier), **options)
 
 

@@ -16,7 +16,6 @@ class ShiftedTime:
     ahead: float
 
     def time_ns(self) -> int:
-        """Return the shifted time."""
         return time.time_ns() + int(self.ahead * 1e9)
 
     def monotonic(self) -> float:

@@ -17,13 +17,11 @@ from indexer.settings import AUTO, IndexerSettings, ShardRequest, replica_settin
     ],
 )
 def test_shards_are_for_all_resources_or_by_resource(entries: tuple[str, ...], listings: int, agents: int) -> None:
-    """Others have one."""
     request = ShardRequest(entries)
     assert (request.shards("listings"), request.shards("agents")) == (listings, agents)
 
 
 def test_one_shard_and_a_replica_on_a_second_node_are_the_default() -> None:
-    """As before."""
     assert ShardRequest(IndexerSettings().shards).shards("listings") == 1
     assert replica_settings(IndexerSettings().replicas) == {"index.auto_expand_replicas": "0-1"}
 
@@ -48,7 +46,6 @@ def test_one_shard_and_a_replica_on_a_second_node_are_the_default() -> None:
     ],
 )
 def test_invalid_values_are_named_with_what_is_possible(variable: str, text: str, said: str) -> None:
-    """Before a command does anything."""
     with pytest.raises(SettingError, match=said):
         load_settings(IndexerSettings, {variable: text})
 
@@ -62,5 +59,4 @@ def test_invalid_values_are_named_with_what_is_possible(variable: str, text: str
     ],
 )
 def test_replicas_are_a_number_or_follow_the_nodes(text: str, expected: object) -> None:
-    """As Elasticsearch expects them."""
     assert replica_settings(text) == expected

@@ -22,7 +22,6 @@ some_records = st.dictionaries(identifiers, contents, min_size=1, max_size=20)
 
 
 def digest(items: Iterable[tuple[str, int]]) -> Digest:
-    """Return the digest of records."""
     made = Digest()
     for identifier, content in items:
         made.add(identifier, content)

@@ -18,7 +18,6 @@ _resources = pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource:
 
 
 def mappings_of(resource: Resource) -> dict[str, Any]:
-    """Return the mappings of the index body."""
     body: dict[str, Any] = index_body(resource)
     mappings: dict[str, Any] = body["mappings"]
     return mappings

@@ -16,7 +16,6 @@ _variants = pytest.mark.parametrize(
 
 
 def schema(resource: Resource, view: View, underscored: bool) -> dict[str, Any]:
-    """Return the schema of a variant."""
     return record_schema(resource, view, underscored=underscored)
 
 

@@ -13,7 +13,6 @@ from mappings.record_schema import record_type
 
 
 def read(resource: Resource, record: dict[str, Any]) -> Any:
-    """Read a source record as the indexer does."""
     return msgspec.json.decode(orjson.dumps(record), type=record_type(resource))
 
 

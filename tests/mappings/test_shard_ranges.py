@@ -24,7 +24,6 @@ keys = st.builds(feed_key, st.sampled_from(COMPANIES), st.text("Aaz09é:;-", min
     ],
 )
 def test_hashes_are_those_of_elasticsearch(text: str, expected: int) -> None:
-    """Of its own test Murmur3HashFunctionTests."""
     assert murmur3(text) == expected
 
 
@@ -39,7 +38,6 @@ def test_every_shard_has_a_routing_value_of_its_own(shards: int) -> None:
 
 @pytest.mark.parametrize(("key", "shard"), [("acme:l", 0), ("acme:m", 1), ("acme:ma", 1), ("acme:z", 1), ("b:a", 2)])
 def test_a_shard_begins_with_the_key_of_its_cut(key: str, shard: int) -> None:
-    """Which random keys seldom hit."""
     assert ShardRanges(("acme:m", "b:a"), ("0", "1", "2")).shard(key) == shard
 
 
@@ -54,7 +52,6 @@ def test_a_key_is_between_the_cuts_of_its_shard(sample: list[str], shards: int, 
 
 @given(st.lists(keys, max_size=60), st.integers(1, 9), keys)
 def test_the_shards_of_a_company_hold_its_keys_and_no_others_do(sample: list[str], shards: int, key: str) -> None:
-    """After a cursor too."""
     ranges, (company, _, identifier) = cut_evenly(sample, shards), key.partition(":")
     assert ranges.shard(key) in ranges.company_shards(company)
     assert ranges.shard(key) == ranges.company_shards(company, identifier)[0]
@@ -104,6 +101,5 @@ def test_invalid_ranges_are_refused(entry: object) -> None:
 
 
 def test_one_shard_needs_no_routing() -> None:
-    """As before."""
     assert ShardRanges().routing("acme:1") is None
     assert list(ShardRanges().company_shards("acme", "5")) == [0]

@@ -29,7 +29,6 @@ def test_a_new_stamp_keeps_the_intervals() -> None:
 
 
 def test_values_of_the_field_are_intervals() -> None:
-    """As Elasticsearch returns the source."""
     assert read_intervals([{"lt": 3}, {"gte": 4, "lt": 9}, {"gte": 12}]) == ((None, 3), (4, 9), (12, None))
     assert hidden_query(4) == {"term": {"hidden": 4}}
 

@@ -42,7 +42,6 @@ STAMPS = st.tuples(st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1))
 
 
 def encoded(search: dict[str, Any], stamp: tuple[int, int], record: dict[str, Any] | None) -> bytes:
-    """Return the document of what it holds."""
     return encode_document(orjson.dumps(search)[:-1], *stamp, None if record is None else orjson.dumps(record))
 
 

@@ -56,7 +56,6 @@ def test_the_nearest_known_variable_is_named_and_a_strange_one_has_none() -> Non
 
 
 def key(**changes: Any) -> ApiKey:
-    """Return a key."""
     return ApiKey(key_id="k", name="n", digest="d", created=NOW, **changes)
 
 

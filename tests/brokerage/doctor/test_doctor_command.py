@@ -25,7 +25,6 @@ OTHERS = {"cluster", "disks"}
 
 
 def problems(output: str) -> dict[str, dict[str, Any]]:
-    """Return the faults by subject."""
     found = json.loads(output)
     return {each["subject"]: each for each in found if each["state"] != "ok" and each["subject"] not in OTHERS}
 

@@ -26,7 +26,6 @@ def environment(bench: Bench) -> dict[str, str]:
 
 
 async def doctor(environment: dict[str, str]) -> dict[str, dict[str, Any]]:
-    """Return the faults by subject."""
     return await asyncio.to_thread(findings, environment, 0)
 
 

@@ -30,13 +30,11 @@ HOUR = dt.timedelta(hours=1)
 
 
 def key(**changes: Any) -> ApiKey:
-    """Return a key for all companies."""
     about: dict[str, Any] = {"key_id": "k", "name": "n", "digest": "secret", "created": NOW, "all_companies": True}
     return ApiKey(**(about | changes))
 
 
 def table_lines(table: Any) -> list[str]:
-    """Return the lines of a table."""
     text = StringIO()
     Console(file=text, width=200).print(table)
     return [line.rstrip() for line in text.getvalue().splitlines()]

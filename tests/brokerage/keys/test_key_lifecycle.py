@@ -35,12 +35,10 @@ FULL = KeyGrant(
 
 @pytest.fixture
 def store(client: AsyncElasticsearch, connection: ConnectionSettings) -> KeyStore:
-    """A store without keys."""
     return KeyStore(client, connection.keys_index, connection.usage_index)
 
 
 async def get_key(store: KeyStore, key_id: str) -> ApiKey:
-    """Return a key that is not damaged."""
     key = await store.get_key(key_id)
     assert isinstance(key, ApiKey)
     return key

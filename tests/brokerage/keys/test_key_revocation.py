@@ -30,7 +30,6 @@ class WorkerConnection:
     writer: asyncio.StreamWriter
 
     async def status(self, key: str) -> int:
-        """Return the status of a request with a key."""
         self.writer.write(f"GET /v1/companies?nothing=1 HTTP/1.1\r\nHost: x\r\nx-api-key: {key}\r\n\r\n".encode())
         head = (await self.reader.readuntil(b"\r\n\r\n")).lower()
         await self.reader.readexactly(int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0]))

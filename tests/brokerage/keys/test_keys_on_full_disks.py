@@ -33,7 +33,6 @@ def engine_url() -> Iterator[str]:
 
 @pytest.fixture
 async def store(client: AsyncElasticsearch, connection: ConnectionSettings) -> KeyStore:
-    """A store with an index."""
     store = KeyStore(client, connection.keys_index, connection.usage_index)
     await store.create(_GRANT)
     return store

@@ -6,7 +6,6 @@ OK = b"HTTP/1.1 200 OK\r\n"
 
 
 def with_length(body: bytes, *headers: bytes, first: bytes = OK) -> bytes:
-    """Return a response with a Content-Length."""
     lines = b"".join(header + b"\r\n" for header in headers)
     return b"%bContent-Length: %d\r\n%b\r\n%b" % (first, len(body), lines, body)
 

@@ -24,7 +24,6 @@ HEADERS = (b"X-Elastic-Product: Elasticsearch", b"Content-Type: application/json
 
 @pytest.fixture(autouse=True)
 def short_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let ticks be short."""
     monkeypatch.setattr("cluster.http.nodes._TICK_SECONDS", TICK_SECONDS)
 
 
@@ -36,19 +35,16 @@ class NodeChoice:
     transport: AsyncTransport
 
     def node(self, at: int) -> ReadingNode:
-        """Return the node that asks a server."""
         nodes = cast("list[ReadingNode]", self.transport.node_pool.all())
         return next(node for node in nodes if node.port == self.servers[at].port)
 
     async def ask(self, within: float = 60.0, target: str = "/search") -> str:
-        """Return the response to a search."""
         response = await self.transport.perform_request(
             "GET", target, headers=RAW_HEADERS, max_retries=0, request_timeout=within
         )
         return str(json.loads(response.body))
 
     def searches(self, at: int) -> int:
-        """Return how many searches a server has read."""
         return len(self.servers[at].requests) - self.probe_requests(at)
 
     def probe_requests(self, at: int) -> int:

@@ -18,7 +18,6 @@ CHUNKED = chunked(split(BODY, 270_000))
 
 @pytest.fixture(scope="module")
 def authority() -> trustme.CA:
-    """An authority that signs certificates."""
     return trustme.CA()
 
 
@@ -31,7 +30,6 @@ def trusted(authority: trustme.CA, tmp_path: Path) -> str:
 
 
 def certificate(authority: trustme.CA, name: str) -> ssl.SSLContext:
-    """Return what a server of this name shows."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert(name).configure_cert(context)
     return context

@@ -35,7 +35,6 @@ def receive(framing: ResponseParser, sent: bytes, counts: Iterable[int]) -> int:
 
 
 def received(sent: bytes, *counts: int, expected: int = 0) -> bytes:
-    """Return the body of an answer."""
     framing = ResponseParser(expected)
     assert receive(framing, sent, counts) == 0
     assert framing.is_done

@@ -65,5 +65,4 @@ def _lines(resource: Resource, source: bytes) -> list[Line]:
 
 
 def packed(lines: list[Line]) -> bytes:
-    """Return the bytes of lines."""
     return b"".join(orjson.dumps(line) + b"\n" for line in lines)

@@ -35,7 +35,6 @@ def own_rows(resource: Resource, lines: Iterable[Line], name: Callable[[str], st
 def list_rows(
     resource: Resource, lines: Iterable[Line], name: Callable[[str], str], convert: Any
 ) -> dict[str, list[Row]]:
-    """Return the rows of each list of objects, by the name of the list in a record."""
     lists = [field for field in resource.view(View.INDEX) if field.kind is FieldKind.OBJECTS]
     return {
         field.name: [
@@ -48,7 +47,6 @@ def list_rows(
 
 
 def in_parquet(kind: FieldKind, value: Any) -> Any:
-    """Return a value as Python reads it from Parquet."""
     if value is None:
         return None
     if kind is FieldKind.DATE:
@@ -66,7 +64,6 @@ def in_sqlite(kind: FieldKind, value: Any) -> Any:
 
 
 def text_of(value: Any) -> str:
-    """Return a text as it is, and any other value as JSON."""
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 

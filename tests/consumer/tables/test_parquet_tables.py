@@ -28,7 +28,6 @@ def write(folder: Path, resource: str, lines: list[Line], spelling: str = "under
 
 
 def read(folder: Path, name: str) -> list[dict[str, Any]]:
-    """Return the rows of a table."""
     rows: list[dict[str, Any]] = pq.ParquetFile(folder / f"{name}.parquet").read().to_pylist()
     return rows
 

@@ -51,7 +51,6 @@ def change(folder: Path, *statements: str) -> None:
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory, lines: dict[str, list[Line]]) -> Path:
-    """The folder of a copy."""
     folder = tmp_path_factory.mktemp("copy")
     fill(folder, lines)
     return folder
@@ -62,7 +61,6 @@ def copy(tmp_path_factory: pytest.TempPathFactory, lines: dict[str, list[Line]])
 def test_every_value_is_that_of_the_record(
     copy: Path, lines: dict[str, list[Line]], resource: Resource, spelling: str
 ) -> None:
-    """In both spellings."""
     name, given = SPELLINGS[spelling], lines[resource.alias]
     own, *lists = typed_tables(resource.alias)
     expected = own_rows(resource, given, name, in_sqlite)

@@ -57,7 +57,6 @@ class HistoryEvent(NamedTuple):
 
 
 def line(identifier: str, event: HistoryEvent) -> dict[str, Any]:
-    """Return the envelope of an event."""
     form, moment = FORMS[event.form], MOMENTS[event.moment]
     if form.price is None:
         return deletion(LISTING, identifier, moment) | {"platform_company_id": form.company}
@@ -68,12 +67,10 @@ def line(identifier: str, event: HistoryEvent) -> dict[str, Any]:
 
 @cache
 def pending_document(identifier: str, event: HistoryEvent) -> PendingDocument:
-    """Return the pending document of an event."""
     return _intake.parse(SourceLine("file", 1, orjson.dumps(line(identifier, event))), ParsedChunk())
 
 
 def row(known: PendingDocument) -> IndexRow:
-    """Return the index row of a document under the stamp 1, 1."""
     key = feed_key(known.company, known.id)
     reason = "deleted" if known.is_tombstone else None
     return IndexRow(known.id, key, known.version, known.content, 1, 1, known.is_tombstone, reason, known.version)

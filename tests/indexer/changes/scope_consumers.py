@@ -34,7 +34,6 @@ class ConsumerView(NamedTuple):
     documents: list[dict[str, Any]]  # by rising sequence, none behind the mark
 
     def copy(self, scope: Collection[str]) -> Copy:
-        """Return the records of a scope that are not deleted."""
         alive = [each for each in self.documents if not each["deleted"] and each["company"] in scope]
         return {each["id"]: each["record"]["name"] for each in alive}
 

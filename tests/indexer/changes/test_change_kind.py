@@ -32,12 +32,10 @@ histories = st.lists(documents, min_size=1, max_size=12)
 
 
 def state(of: PendingDocument) -> bytes:
-    """Return everything that is stored of a document."""
     return of.stamped_source(0, 0)
 
 
 def is_over(pending_document: PendingDocument, other: PendingDocument) -> bool:
-    """Whether a document replaces the other one."""
     return change_kind(pending_document, row(other)) is not ChangeKind.STALE
 
 

@@ -35,17 +35,14 @@ def team(name: str, text: str) -> dict[str, Any]:
 
 
 async def start(bench: Bench) -> None:
-    """Build one team."""
     assert (await bench.build({COMPANY: [envelope(COMPANY)], TEAM: [envelope(TEAM)]})).exit_code == 0
 
 
 def update_writer(bench: Bench, on_wait: Callable[[str], None] = lambda _: None) -> UpdateWriter:
-    """Return an update writer of the teams."""
     return UpdateWriter(bench.engine(), TEAM, AdaptiveLimit(bench.settings), on_wait)
 
 
 async def apply_updates(at: UpdateWriter, *names: str) -> None:
-    """Apply teams of these names."""
     await at.apply(newest_by_id([parse_line(TEAM, team(name, "new")) for name in names]))
 
 
@@ -163,7 +160,6 @@ async def test_what_a_writer_had_not_published_when_it_fell_asleep_is_stamped_ag
 
 
 async def publish_asleep(bench: Bench, rival: Rival, owner: type, method: str) -> Mark:
-    """Publish a record with a writer that is suspended before `method`; return the mark of the rival."""
     zombie, waits = update_writer(bench, lambda _: waits.set()), asyncio.Event()
     await apply_updates(zombie, "early")
     rival.come(owner, method)

@@ -51,12 +51,10 @@ def break_at(monkeypatch: pytest.MonkeyPatch, text: bytes, error: Exception) -> 
 
 
 def update_writer(bench: Bench) -> UpdateWriter:
-    """Return an update writer of the teams."""
     return UpdateWriter(bench.engine(), TEAM, AdaptiveLimit(bench.settings), lambda _: None)
 
 
 def pending(*teams: dict[str, Any]) -> dict[str, PendingDocument]:
-    """Return the pending documents of envelopes."""
     parser = LineParser(TEAM, Companies(set(KEYS)))
     return newest_by_id([parser.parse(SourceLine("file", 1, orjson.dumps(each)), ParsedChunk()) for each in teams])
 

@@ -48,14 +48,12 @@ async def served(bench: Bench, sequence: int, query: dict[str, Any] | None = Non
 
 
 def expected(moved: dict[str, str] | None = None) -> Served:
-    """Return where the teams are, but for some."""
     return {
         each["record"]["uuid"]: [(moved or {}).get(each["record"]["uuid"], each["record"]["uuid"][1])] for each in TEAMS
     }
 
 
 async def make_visible(bench: Bench, ranges: ShardRanges, companies: str) -> None:
-    """Refresh the shards of some companies alone."""
     for company in companies:
         routing = ranges.routing(feed_key(company, "x"))
         await bench.client.options(ignore_status=404).get(
@@ -64,7 +62,6 @@ async def make_visible(bench: Bench, ranges: ShardRanges, companies: str) -> Non
 
 
 async def test_each_company_has_its_shard(bench: Bench, ranges: ShardRanges) -> None:
-    """The cuts follow from the source."""
     assert [ranges.shard(feed_key(company, f"1{company}")) for company in "abc"] == [0, 1, 2]
     alias = bench.connection.alias(TEAM)
     for shard in range(3):

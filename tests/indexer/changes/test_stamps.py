@@ -63,7 +63,6 @@ async def test_a_rebuild_keeps_the_stamps_of_the_unchanged_and_stamps_the_rest_a
 
 
 def stamp(document: dict[str, int]) -> tuple[int, int]:
-    """Return clock and sequence."""
     return document["clock"], document["sequence"]
 
 

@@ -41,7 +41,6 @@ class Running:
     """One command; its JSON lines as they come."""
 
     def __init__(self, process: Process) -> None:
-        """Watch a process whose streams are piped."""
         self.process = process
         self.events: list[dict[str, Any]] = []
 

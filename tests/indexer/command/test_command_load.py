@@ -122,7 +122,6 @@ async def _published(bench: Bench, sequence: int) -> None:
 
 
 async def test_an_update_from_a_source_without_lines_says_so(bench: Bench, tmp_path: Path) -> None:
-    """As from a mistyped folder."""
     code, out, err = await run(bench, "update", tmp_path)
     assert (code, out + err) == (0, "No lines to apply.\n")
 

@@ -67,7 +67,6 @@ async def test_the_page_on_your_own_data(bench: Bench, tmp_path: Path) -> None:
 
 
 def _records(answer: object) -> list[dict[str, object]]:
-    """Return the records of a page."""
     if isinstance(answer, list):
         return answer
     assert isinstance(answer, dict)

@@ -49,7 +49,6 @@ def source(bench: Bench) -> Path:
 
 
 async def locks(bench: Bench) -> dict[str, Any]:
-    """Return the holders of all locks by name."""
     found = await bench.client.mget(
         index=bench.connection.control_index, ids=["lock-run", f"lock-write-{bench.connection.alias(TEAM)}"]
     )

@@ -37,7 +37,6 @@ class EventFollower:
         self.polls = 0
 
     async def ledger(self) -> EventLedger:
-        """Return the ledger as it is now."""
         return await self._reader.read()
 
     async def poll(self, size: int = _EVERY) -> list[int]:
@@ -73,7 +72,6 @@ class EventFollower:
         ]
 
     async def live(self) -> dict[tuple[str, str], FollowerState]:
-        """Return the live documents of all resources."""
         found: dict[tuple[str, str], FollowerState] = {}
         for resource in RESOURCES:
             found |= {(resource.alias, name): state for name, state in await self._search(resource, {"match_all": {}})}

@@ -41,7 +41,6 @@ class Control:
     _writes: int = 0
 
     def put(self, identifier: str, document: Any) -> None:
-        """Write unconditionally."""
         self._writes += 1
         self.documents[identifier] = self._writes, copy.deepcopy(document)
 
@@ -81,7 +80,6 @@ class Control:
         return {name: {"settings": {"index.uuid": "the-same"}} for name in index}
 
     async def delete(self, *, id: str, **_: str) -> None:  # noqa: A002 - the client's name
-        """Delete after a pause."""
         await _Pause()
         self.documents.pop(id, None)
 
@@ -129,7 +127,6 @@ class Live:
         self.ready = msgspec.structs.replace(self.mark, sequence=self.sequence, epoch=epoch)
 
     def publish(self) -> None:
-        """Publish the prepared mark."""
         if self.ready is not None:
             self.mark, self.ready, self.is_taken_back = self.ready, None, False
             self._control.put(mark_id(self.alias), msgspec.to_builtins(self.mark))
@@ -164,13 +161,11 @@ class Follower:
     """Keeps a copy by polling for events after the last one, and for the record of each."""
 
     def __init__(self) -> None:
-        """Have nothing."""
         self.last = 0
         self.held: dict[tuple[str, str], int] = {}
         self._page: list[tuple[int, str, str]] = []
 
     def poll(self, world: World, ledger: EventLedger, size: int) -> None:
-        """Poll one page."""
         page = world.events(ledger, self.last)[:size]
         if 0 < self.last < ledger.horizon(world.marks()):
             self._reconcile(world)
@@ -203,7 +198,6 @@ class _Engine(IndexerContext):
 
     @cached_property
     def cluster(self) -> Any:
-        """The given client."""
         return self.client
 
 
@@ -239,16 +233,13 @@ class World:
         assert all(output.get(alias, (0, 0)) >= (mark.epoch, mark.sequence) for alias, mark in promised.items() if mark)
 
     def kill(self, at: int) -> None:
-        """Kill one run where it is."""
         self.runs.pop(at % len(self.runs)).work.close()
 
     def read(self, *, is_new: bool = False) -> EventLedger:
-        """Return the ledger as read by a process of the service that has read it before, or by a new one."""
         reader = EventLedgerReader(cast("Any", self.control), "control") if is_new else self._reader
         return asyncio.run(_awaited(reader.read()))
 
     def marks(self) -> dict[str, Mark | None]:
-        """Return the published marks."""
         return {alias: live.mark for alias, live in self.live.items()}
 
     def events(self, ledger: EventLedger, after: int) -> list[tuple[int, str, str]]:
@@ -265,7 +256,6 @@ class World:
         return sorted(found)
 
     def records(self) -> dict[tuple[str, str], int]:
-        """Return the records that searches find."""
         return {
             (alias, name): output.content
             for alias, live in self.live.items()

@@ -65,7 +65,6 @@ class Play:
         self.ledgers = [EventLedger()]
 
     def write(self, alias: str, name: str, content: int | None, step: str) -> None:
-        """Advance a writer by one step."""
         live = self.world.live[alias]
         {"write": lambda: live.write(name, content), "refresh": live.refresh, "publish": live.publish}[step]()
 
@@ -80,7 +79,6 @@ class Play:
                 self.publish_all()
 
     def kill_writer(self, alias: str, *, is_sent: bool) -> None:
-        """Kill a writer, before or after its writes arrive."""
         self.world.live[alias].die(is_sent=is_sent)
 
     def turn(self, alias: str, turn: Callable[[Live], None]) -> None:
@@ -149,7 +147,6 @@ class Play:
 
 
 def step(method: Callable[..., None], **given: st.SearchStrategy[Any]) -> st.SearchStrategy[Step]:
-    """Return the calls of a method of Play."""
     return st.fixed_dictionaries(given).map(lambda options: (method, options))
 
 

@@ -27,12 +27,10 @@ NEWER = "2026-03-03T00:00:00Z"
 
 
 def team(name: str, text: str = "new", updated_at: str = NEWER) -> dict[str, Any]:
-    """Return a team."""
     return envelope(TEAM, {"uuid": name, "name": text}, updated_at=updated_at)
 
 
 def office(name: str, text: str = "new", updated_at: str = NEWER) -> dict[str, Any]:
-    """Return an office."""
     return envelope(OFFICE, {"platform_office_id": name, "name": text}, updated_at=updated_at)
 
 
@@ -88,7 +86,6 @@ async def rebuild_another(bench: Bench) -> None:
 
 
 async def prune_nothing(bench: Bench) -> None:
-    """Prune with nothing to delete."""
     await prune(bench.engine())
 
 
@@ -109,7 +106,6 @@ async def test_a_change_of_a_killed_run_is_published_by_the_next_run_of_any_kind
 
 
 async def killed(*_: object, **__: object) -> NoReturn:
-    """End the run."""
     raise RuntimeError
 
 

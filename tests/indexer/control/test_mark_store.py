@@ -21,7 +21,6 @@ class KilledError(Exception):
 
 
 async def die(*_: object, **__: object) -> NoReturn:
-    """End the run."""
     raise KilledError
 
 

@@ -16,7 +16,6 @@ from tests.records import deletion, envelope
 def stored(
     resource: Resource, record: dict[str, Any], chunk: ParsedChunk | None = None, **changes: Any
 ) -> dict[str, Any]:
-    """Return the record that is stored for a valid one with changes."""
     draft = parse_line(resource, envelope(resource, record, **changes), chunk)
     assert draft.record is not None
     parsed: dict[str, Any] = orjson.loads(draft.record)

@@ -34,7 +34,6 @@ def garbled(place: bytes) -> bytes:
 
 
 def nested(depth: int) -> Any:
-    """Return lists in lists."""
     return orjson.Fragment(b"[" * depth + b"]" * depth)
 
 

@@ -35,13 +35,11 @@ class FailingDecoder:
     """A strict decoder that fails, but for every n-th line if `decoded` is n, and counts its calls."""
 
     def __init__(self, resource: Resource, decoded: int = 0) -> None:
-        """Fail always by default."""
         self._decode = strict_decoder(resource)
         self._decoded = decoded
         self.calls = 0
 
     def __call__(self, data: bytes) -> Any:
-        """Fail, or decode."""
         self.calls += 1
         if self._decoded and self.calls % self._decoded == 0:
             return self._decode(data)
@@ -49,7 +47,6 @@ class FailingDecoder:
 
 
 def lenient_parser(resource: Resource) -> LineParser:
-    """Return a parser that decodes every line leniently."""
     parser = LineParser(resource, COMPANIES)
     parser._decode_strictly = FailingDecoder(resource)
     return parser

@@ -16,7 +16,6 @@ UUID = "0b0e6d3c-5f0d-4f35-9d3c-aaaaaaaaaaaa"
 
 
 def stored(resource: Resource, changes: dict[str, Any]) -> dict[str, Any]:
-    """Return the record that is stored of one with changes."""
     document = parse_line(resource, envelope(resource, changes))
     parsed: dict[str, Any] = orjson.loads(document.record or b"")
     return parsed

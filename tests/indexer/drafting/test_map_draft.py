@@ -25,7 +25,6 @@ A 2;P;$950.000;7;Oak;10580;4;2;21.780;10/2/2024;18;http://a/3;no;2024-10-02 11:0
 
 
 def drafted(folder: Path, text: str, name: str = "listings.csv", **options: Any) -> MapDraft:
-    """Return the draft of a file."""
     (folder / name).write_text(text)
     return draft_map([str(folder / name)], folder, **options)
 

@@ -38,7 +38,6 @@ async def stored_teams(bench: Bench) -> dict[str, StoredTeam]:
 
 
 def contents(teams: Mapping[str, StoredTeam]) -> dict[str, tuple[int, bytes]]:
-    """Return everything but the stamps."""
     return {identifier: (one.version, one.source) for identifier, one in teams.items()}
 
 
@@ -58,7 +57,6 @@ def counts(report: Mapping[str, Any]) -> dict[str, int]:
 
 
 def accounted(report: Mapping[str, Any]) -> int:
-    """Return how many lines a report accounts for."""
     return int(report["indexed"] + report["unchanged"] + report["stale"] + report["merged"] + report["dead"])
 
 

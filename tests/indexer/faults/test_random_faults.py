@@ -93,7 +93,6 @@ async def chaos(bench: Bench, seed: int, expected: list[ResourceReport], ends: l
 
 
 async def build(bench: Bench, lines: Lines) -> RunSummary:
-    """Build from a source of these teams."""
     source(bench, lines)
     return await bench.build_folder([COMPANY, TEAM], **TUNED)
 
@@ -108,7 +107,6 @@ WORK: list[Callable[[Bench, Lines], Any]] = [build, update, build, update]
 
 
 def work_lines(number: int) -> Lines:
-    """Return the lines of one step."""
     between: Lines = [*live_changes(COUNT), BAD[0], team("last", "last", SECOND)]
     again: Lines = [*second(COUNT), *[team(n, "third", "2026-01-09T00:00:00Z") for n in range(0, COUNT, 7)]]
     return [first(COUNT), between, second(COUNT), again][number]

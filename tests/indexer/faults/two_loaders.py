@@ -34,7 +34,6 @@ class Shop:
 
     @property
     def key(self) -> str:
-        """The company."""
         return self.loader.key
 
     def rebuild(self, chance: random.Random) -> tuple[list[str], dict[str, int | None]]:
@@ -124,7 +123,6 @@ def minute_of(document: Mapping[str, Any]) -> int:
 
 
 def live(state: State) -> frozenset[tuple[str, int]]:
-    """Return what readers of a state are served."""
     return frozenset((name, at) for name, at in state.items() if at is not None)
 
 

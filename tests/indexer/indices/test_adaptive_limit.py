@@ -17,7 +17,6 @@ def limits(limit: AdaptiveLimit) -> tuple[int, int, int]:
 
 
 async def overload(limit: AdaptiveLimit) -> None:
-    """Report an overload of a request of its own."""
     async with limit.slot() as slot:
         pass
     limit.on_overload(slot)

@@ -26,7 +26,6 @@ async def index(client: AsyncElasticsearch, connection: ConnectionSettings) -> s
 
 @pytest.fixture
 def faulty(client: AsyncElasticsearch, monkeypatch: pytest.MonkeyPatch) -> FaultyResponses:
-    """Faults to put into responses."""
     return FaultyResponses(client, monkeypatch)
 
 

@@ -37,7 +37,6 @@ HOSTILE = [
 
 @pytest.fixture
 def context(bench: Bench) -> IndexerContext:
-    """The indexer context of the bench."""
     return IndexerContext(bench.client, bench.connection, bench.settings)
 
 

@@ -35,7 +35,6 @@ def small_node() -> Iterator[str]:
 
 @pytest.fixture
 def connection(small_node: str, prefix: str) -> ConnectionSettings:
-    """Connect the bench to the small node."""
     return ConnectionSettings(url=(small_node,), prefix=prefix)
 
 

@@ -16,14 +16,12 @@ ANN, BOB = "0b9e6b1e-7f4e-4f9a-9c39-0d2f0c3a7a11", "1b9e6b1e-7f4e-4f9a-9c39-0d2f
 
 
 def checked(name: str) -> SourceCheck:
-    """Return what is found in a source."""
     with open_source(name) as source:
         return check_source(source)
 
 
 @pytest.fixture
 def listings(tmp_path: Path) -> str:
-    """Agents and listings with some faults."""
     (tmp_path / "agents.csv").write_text(f"agent_uuid\n{ANN}\n")
     rows = [
         f"1,100,Rye,{ANN}",

@@ -37,20 +37,17 @@ asyncio.run(hold(*sys.argv[1:]))
 
 
 def lock_holder(**changes: Any) -> LockHolder:
-    """Return a holder on another host."""
     elsewhere = LockHolder(host="elsewhere", pid=1, incarnation="other", started=0, opaque_id="brokerage-run-7-other")
     return msgspec.structs.replace(elsewhere, **changes)
 
 
 def dead_process() -> int:
-    """Return the id of a process that has ended."""
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
     return process.pid
 
 
 def lock_store(bench: Bench, name: str = "run") -> LockStore:
-    """Return the store of a lock under the prefix."""
     return LockStore(bench.client, bench.connection.control_index, name)
 
 
@@ -61,7 +58,6 @@ async def hold(bench: Bench, by: LockHolder, token: int = 7) -> None:
 
 
 async def lock_state(bench: Bench, name: str = "run") -> LockState:
-    """Return the state of a lock in the control index."""
     found = await lock_store(bench, name).read()
     assert found is not None
     return found.state

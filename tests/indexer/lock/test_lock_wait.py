@@ -13,7 +13,6 @@ from tests.waiting import Hurry, until_true
 
 
 async def waiting(bench: Bench, seconds: float, notices: list[str] | None = None) -> DistributedLock:
-    """Wait for the lock, hold it briefly, and return it."""
     say = ([] if notices is None else notices).append
     async with acquire_lock(bench.client, bench.connection.control_index, wait_seconds=seconds, on_wait=say) as lock:
         return lock

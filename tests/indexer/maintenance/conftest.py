@@ -26,7 +26,6 @@ def history_seconds(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 def team(number: int, name: str, minute: int) -> dict[str, Any]:
-    """Return a state of a team."""
     return envelope(TEAM, {"uuid": f"t{number:03}", "name": name}, updated_at=f"2026-01-01T00:{minute:02}:00Z")
 
 
@@ -48,11 +47,9 @@ async def fragment(bench: Bench) -> None:
 
 
 async def fragmentation(bench: Bench) -> IndexFragmentation:
-    """Return the fragmentation of the live teams."""
     return await index_fragmentation(bench.engine(), f"{bench.connection.prefix}{await bench.live(TEAM)}")
 
 
 async def compact_teams(bench: Bench) -> Compaction:
-    """Compact the teams."""
     (done,) = await compact(bench.engine(), [TEAM])
     return done

@@ -35,7 +35,6 @@ def present() -> int:
 
 
 async def found(bench: Bench) -> list[Finding]:
-    """Return what doctor finds."""
     marks = {bench.connection.alias(TEAM): await bench.mark(TEAM)}
     return await time_findings(bench.client, bench.connection, marks)
 
@@ -124,7 +123,6 @@ async def test_doctor_names_records_from_the_future(bench: Bench) -> None:
 
 
 def listing(name: str, day: int) -> dict[str, Any]:
-    """Return a listing of a day in January."""
     changes = {"PlatformListingId": name, "ListPrice": day}
     return envelope(LISTING, changes, updated_at=f"2026-01-{day:02}T00:00:00Z")
 

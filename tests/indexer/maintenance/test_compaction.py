@@ -29,7 +29,6 @@ from tests.waiting import until
 
 @pytest.fixture(params=[1, 3])
 def shards(request: pytest.FixtureRequest) -> int:
-    """One, and several."""
     number: int = request.param
     return number
 

@@ -13,7 +13,6 @@ from tests.indexer.maintenance.conftest import fragmentation
 
 @pytest.fixture(params=[1, 3])
 def shards(request: pytest.FixtureRequest) -> int:
-    """One, and several."""
     number: int = request.param
     return number
 

@@ -29,7 +29,6 @@ def shards() -> int:
 
 @pytest.fixture
 async def teams(bench: Bench) -> Bench:
-    """The teams of three companies."""
     assert (await bench.build({COMPANY: COMPANIES, TEAM: TEAMS})).exit_code == 0
     return bench
 

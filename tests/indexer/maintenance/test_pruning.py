@@ -22,13 +22,11 @@ from tests.records import envelope
 
 
 async def build(bench: Bench, name: str, **settings: Any) -> None:
-    """Build the companies with one of the given name."""
     summary = await bench.build({COMPANY: [envelope(COMPANY, {"name": name})]}, **settings)
     assert summary.exit_code == 0
 
 
 async def company_name(bench: Bench) -> str:
-    """Return the name that is served."""
     return str((await bench.served(COMPANY))["acme"]["record"]["name"])
 
 

@@ -166,7 +166,6 @@ class Marks(RequestProxy):
         self.seen = set[str]()
 
     async def reply(self, request: Request) -> Reply:
-        """Note and forward."""
         if request.path.endswith("/_bulk"):
             headers = {name.lower(): value for name, value in request.headers.items()}
             self.seen.add(headers.get("x-opaque-id", ""))

@@ -22,7 +22,6 @@ UPDATED_AT, MILLISECONDS = "2026-01-02T03:04:05.678Z", 1_767_323_045_678
 
 
 async def of(bench: Bench, name: str) -> ResourceStatus:
-    """Return the status of one resource."""
     return next(one for one in await status(bench.engine()) if one.resource == name)
 
 

@@ -36,7 +36,6 @@ class LosingProxy(RequestProxy):
 
 
 def begun_build(candidate: str, live: str | None = None) -> BuildProgress:
-    """Return the progress of a build that has just begun."""
     basis = BuildBasis("source", live, "", "shape", "", None)
     return BuildProgress(candidate, basis, taken_at=1, letters=SavedLetters("letters"), follows=-1)
 

@@ -20,18 +20,15 @@ MANY: dict[str, Any] = {"shrink_limit": 1.0, "growth_limit": 9.0}
 
 @pytest.fixture
 def north(bench: Bench) -> Loader:
-    """A brokerage."""
     return Loader(bench, "north")
 
 
 @pytest.fixture
 def south(bench: Bench) -> Loader:
-    """Another one."""
     return Loader(bench, "south")
 
 
 def report(summary: RunSummary) -> Any:
-    """Return the report of the teams; the run was not refused."""
     found = summary.report_for("teams")
     assert found.refusal is None
     return found

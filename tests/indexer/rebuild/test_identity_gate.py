@@ -15,7 +15,6 @@ Lines = list[dict[str, Any] | bytes]
 
 
 def company(key: str, numeric_id: str) -> dict[str, Any]:
-    """Return a company."""
     return envelope(COMPANY, {"platform_company_id": key, "numeric_id": numeric_id})
 
 
@@ -23,7 +22,6 @@ BOTH: Lines = [company("acme", "4100"), company("other", "7")]
 
 
 def teams(prefix: str, count: int, key: str = "acme", first: int = 0) -> Lines:
-    """Return teams of a company."""
     numbers = range(first, first + count)
     return [envelope(TEAM, {"uuid": f"{prefix}{number}"}, platform_company_id=key) for number in numbers]
 
@@ -39,7 +37,6 @@ async def rebuilt(
 
 
 def refused(summary: RunSummary, alias: str) -> str:
-    """Return why a resource was refused."""
     assert summary.report_for(alias).stage is RunStage.REFUSED
     return str(summary.report_for(alias).refusal)
 
@@ -137,7 +134,6 @@ def test_references_follow_from_the_mappings() -> None:
 
 
 def agents(count: int, offices: int, prefix: str = "o") -> Lines:
-    """Return agents that are spread over some offices."""
     return [
         envelope(AGENT, {"agent_uuid": identifier_of(AGENT, f"a{n}"), "platform_office_id": f"{prefix}{n % offices}"})
         for n in range(count)
@@ -145,7 +141,6 @@ def agents(count: int, offices: int, prefix: str = "o") -> Lines:
 
 
 def offices(count: int) -> Lines:
-    """Return offices."""
     return [envelope(OFFICE, {"platform_office_id": f"o{number}"}) for number in range(count)]
 
 

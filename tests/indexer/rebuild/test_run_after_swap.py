@@ -24,7 +24,6 @@ class Successor:
         self.progress: BuildProgress | None = None
 
     async def begin(self) -> None:
-        """Take over, and begin."""
         await hold(self._bench, lock_holder(), token=70)
         present = await self._lifecycle.generations()
         await self.checkpoint.read()

@@ -66,7 +66,6 @@ def test_of_several_copies_the_newest_stays() -> None:
 
 
 def replace_row(row: IndexRow, version: int, content: int, identifier: str = "x") -> IndexRow:
-    """Return a row in another state."""
     return IndexRow(
         identifier, f"b:{identifier}", version, content, 0, 0, deleted=row.deleted, reason=None, stored_version=version
     )

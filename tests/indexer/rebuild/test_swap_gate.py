@@ -19,7 +19,6 @@ BAD = b"{}"
 
 
 def teams(count: int, first: int = 0, name: str = "n") -> list[Any]:
-    """Return teams of consecutive numbers."""
     return [envelope(TEAM, {"uuid": f"t{number}", "name": name}) for number in range(first, first + count)]
 
 
@@ -29,7 +28,6 @@ async def start(bench: Bench, count: int = 30) -> None:
 
 
 async def state(bench: Bench) -> ResourceStatus:
-    """Return the status of the teams."""
     return next(one for one in await status(bench.engine()) if one.resource == "teams")
 
 

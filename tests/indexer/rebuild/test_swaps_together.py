@@ -23,7 +23,6 @@ THREE = (COMPANY, OFFICE, TEAM)
 
 
 def offices(count: int, name: str = "n") -> list[Any]:
-    """Return offices of consecutive numbers."""
     return [envelope(OFFICE, {"platform_office_id": f"o{number}", "name": name}) for number in range(count)]
 
 
@@ -33,7 +32,6 @@ async def start(bench: Bench) -> None:
 
 
 async def live(bench: Bench) -> list[str]:
-    """Return the numbers of the live generations."""
     return [(await bench.live(resource)).rpartition("-")[2] for resource in THREE]
 
 

@@ -15,12 +15,10 @@ OLD, NEW = "name of a test", "new"
 
 
 def team(identifier: str, **changes: Any) -> dict[str, Any]:
-    """Return the envelope of a team."""
     return envelope(TEAM, {"uuid": identifier, **changes})
 
 
 def line(identifier: str, **changes: Any) -> bytes:
-    """Return the line of a team."""
     return orjson.dumps(team(identifier, name=NEW, **changes))
 
 

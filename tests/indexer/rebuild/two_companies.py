@@ -17,7 +17,6 @@ NUMBERS = {"north": "7001", "south": "7002", "east": "7003"}
 
 
 def company(key: str, **changes: Any) -> dict[str, Any]:
-    """Return the envelope of a company."""
     return envelope(COMPANY, {"platform_company_id": key, "numeric_id": NUMBERS.get(key)}, **changes)
 
 
@@ -74,10 +73,8 @@ async def stored(engine: IndexerContext, resource: Resource = TEAM) -> dict[str,
 
 
 def of(found: Mapping[str, tuple[str, int, bytes]], owner: str) -> dict[str, tuple[str, int, bytes]]:
-    """Return the documents of one company."""
     return {name: state for name, state in found.items() if state[0] == owner}
 
 
 def live_names(found: Mapping[str, tuple[str, int, bytes]]) -> set[str]:
-    """Return the identifiers of the live records."""
     return {name for name, (_, _, source) in found.items() if b'"deleted":false' in source}

@@ -63,7 +63,6 @@ def test_blanks_beyond_the_limit_are_no_blank_line(tmp_path: Path) -> None:
 
 
 def zipped(data: bytes) -> bytes:
-    """Return an archive with one table."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("teams.csv", data)

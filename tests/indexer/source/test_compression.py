@@ -35,15 +35,12 @@ class Trickle(io.RawIOBase):
     """A stream that gives one byte at a time, as slow pipes do."""
 
     def __init__(self, data: bytes) -> None:
-        """Give nothing yet."""
         self._rest = data
 
     def readable(self) -> bool:
-        """It is."""
         return True
 
     def readinto(self, buffer: WriteableBuffer) -> int:
-        """Give a byte."""
         byte, self._rest = self._rest[:1], self._rest[1:]
         memoryview(buffer)[: len(byte)] = byte
         return len(byte)

@@ -22,14 +22,12 @@ lines = st.sampled_from([b"", b"  ", b"a", b"ab\r", b"\xef\xbb\xbfmarked", b"x" 
 
 
 def ranges_of(path: Path, size: int, after: int = 0) -> list[FileRange]:
-    """Return the ranges of a file."""
     with path.open("rb") as raw:
         reading = FileRanges(path, raw, size, after)
         return list(iter(reading.read, None))
 
 
 def read(ranges: list[FileRange]) -> list[SourceLine | RejectedLine]:
-    """Return the lines of some ranges."""
     return [item for part in ranges for item in part.items(TEAM, LONGEST)]
 
 

@@ -297,7 +297,6 @@ def _answer(watcher: subprocess.Popen[bytes]) -> bytes:
 
 
 def named(resource: Resource, *changes: Any) -> bytes:
-    """Return the line of an envelope that names its resource."""
     return orjson.dumps(envelope(resource, *changes) | {"resource": resource.alias})
 
 

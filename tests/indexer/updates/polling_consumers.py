@@ -78,7 +78,6 @@ class ServedFeed:
         return records, int(headers["X-Next-Updated-Since"])
 
     async def served(self) -> Copy:
-        """Return everything that is served of the company."""
         return (await self.since(_EVER))[0]
 
     async def _page(self, watermark: int, after: str) -> tuple[Any, Any]:
@@ -95,7 +94,6 @@ class ServedFeed:
 
 @asynccontextmanager
 async def open_feed(bench: Bench) -> AsyncIterator[ServedFeed]:
-    """Serve what the bench indexes."""
     store = KeyStore(bench.client, bench.connection.keys_index)
     key = (await store.create(KeyGrant("all", all_companies=True, rate=None))).reveal()
     async with TestClient(TestServer(create_app(_SETTINGS, bench.connection))) as http:

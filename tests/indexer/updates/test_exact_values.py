@@ -18,7 +18,6 @@ _OTHER = envelope(COMPANY, {"platform_company_id": "other", "numeric_id": None})
 
 
 def listing(identifier: str, day: int, acres: float, **changes: Any) -> dict[str, Any]:
-    """Return the envelope of a listing that changed on a day."""
     record = {"PlatformListingId": identifier, "Status": "Active", "LotSizeAcres": acres}
     return envelope(LISTING, record, updated_at=_DAYS[day], **changes)
 

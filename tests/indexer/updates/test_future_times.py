@@ -24,12 +24,10 @@ CENTURIES = 10.0**10  # seconds: what programs without the limit accepted
 
 
 def ahead(hours: float) -> str:
-    """Return the time in so many hours."""
     return (dt.datetime.now(dt.UTC) + dt.timedelta(hours=hours)).isoformat()
 
 
 def dated(name: str, updated_at: str, identifier: str = "t") -> dict[str, Any]:
-    """Return a team of the given name and date."""
     return envelope(TEAM, {"uuid": identifier, "name": name}, updated_at=updated_at)
 
 

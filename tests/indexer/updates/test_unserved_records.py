@@ -16,7 +16,6 @@ def unserved(summary: RunSummary) -> dict[str, tuple[int, list[str]]]:
 
 
 def exact(day: int) -> str:
-    """Return a day as messages show it."""
     return DAYS[day].replace("Z", ".000000Z")
 
 

@@ -39,7 +39,6 @@ class Delivery:
     """One example: records that no other example has, their history, and how it is delivered."""
 
     def __init__(self, data: st.DataObject, records: int) -> None:
-        """Draw a history of about three events a record, a permutation of it with repetitions, and cuts into runs."""
         self.data = data
         self.names = list(islice(identifiers(f"{secrets.token_hex(4)}-"), records))
         moments, forms = st.integers(0, len(MOMENTS) - 1), st.integers(0, len(FORMS) - 1)
@@ -69,7 +68,6 @@ class Delivery:
         assert summary.exit_code == 0
 
     def by_record(self, events: list[HistoryEvent]) -> dict[str, list[HistoryEvent]]:
-        """Return the events of each record."""
         found: dict[str, list[HistoryEvent]] = {}
         for event in events:
             found.setdefault(self.names[event.record], []).append(event)

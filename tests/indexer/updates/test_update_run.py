@@ -12,7 +12,6 @@ from tests.records import deletion, envelope
 
 
 def counts(summary: Any, alias: str = "teams") -> tuple[int, int, int, int, int]:
-    """Return what was read, and what became of it."""
     report = summary.report_for(alias)
     return report.read, report.indexed, report.unchanged, report.stale, report.dead
 

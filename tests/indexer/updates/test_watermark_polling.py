@@ -47,7 +47,6 @@ class Script:
     """Random updates, and the state that each record is in after all of them."""
 
     def __init__(self, random: Random, count: int) -> None:
-        """Write the updates of the listings that the feed begins with."""
         self._random = random
         self.state = {f"l{number:02}": (number / 100 * SPAN_SECONDS, 100) for number in range(100)}
         self.lines = [self._line() for _ in range(count)]

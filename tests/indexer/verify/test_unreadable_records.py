@@ -17,7 +17,6 @@ CAPITALS = UUID_OF_A_TEST.upper()
 
 
 def team(identifier: str, **changes: Any) -> dict[str, Any]:
-    """Return the envelope of a team."""
     return envelope(TEAM, {"uuid": identifier, **changes})
 
 

@@ -20,22 +20,18 @@ both_modes = pytest.mark.parametrize("full", [False, True], ids=["digests", "ful
 
 
 def team(identifier: str, updated_at: str = NEW, **record: Any) -> dict[str, Any]:
-    """Return the envelope of a team."""
     return envelope(TEAM, {"uuid": identifier, **record}, updated_at=updated_at)
 
 
 def deleted_team(identifier: str, updated_at: str = NEW) -> dict[str, Any]:
-    """Return the envelope that deletes a team."""
     return deletion(TEAM, identifier, updated_at)
 
 
 def teams(count: int) -> list[dict[str, Any]]:
-    """Return teams t0, t1 and so on."""
     return [team(f"t{number}") for number in range(count)]
 
 
 def engine_of(bench: Bench) -> IndexerContext:
-    """Return the connection settings of the bench."""
     return IndexerContext(bench.client, bench.connection, bench.settings)
 
 

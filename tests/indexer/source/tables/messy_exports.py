@@ -95,7 +95,6 @@ class MessyExport:
         _PACKERS[self.pack](self.folder / name, text.getvalue().encode(self.encoding))
 
     def _write_row(self, writer: Any, columns: list[str], key: str, place: tuple[str, int]) -> None:
-        """Write a row; one in ten is bad."""
         cells, record = self._cells(key)
         if self.chosen.random() < 0.1:
             self.bad.add(place)

@@ -14,13 +14,11 @@ IDENTIFIER = '[record]\nPlatformListingId = {column = "id"}\n'
 
 
 def write_map(folder: Path, text: str, name: str = "map.toml") -> str:
-    """Write a column map, and return its name."""
     (folder / name).write_text(text, encoding="utf-8")
     return str(folder / name)
 
 
 def lines_of(source: str, resource: Resource = LISTING) -> list[Any]:
-    """Return the lines of a resource."""
     with open_source(source) as opened, opened.open(resource) as stream:
         return list(stream.lines)
 
@@ -33,7 +31,6 @@ def records_of(source: str, resource: Resource = LISTING) -> list[dict[str, Any]
 
 
 def identifiers_of(source: str, resource: Resource = LISTING) -> list[str]:
-    """Return the identifiers of a resource, in the order of the source."""
     return [record[resource.identifier] for record in records_of(source, resource)]
 
 

@@ -36,7 +36,6 @@ def read(name: str, resource: Resource = LISTING) -> list[dict[str, Any] | Rejec
 
 
 def one(folder: Path, record: str, row: str = ROW) -> Any:
-    """Return the record of one row, which the indexer accepts."""
     [envelope] = read(write(folder, f"{RECORD}\n{record}", row))
     assert isinstance(envelope, dict)
     accepted = {**envelope, "record": {"Status": "Active", **envelope["record"]}}

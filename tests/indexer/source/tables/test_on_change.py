@@ -29,7 +29,6 @@ class Snapshots:
     """A folder of tables without times, and what is served of it."""
 
     def __init__(self, folder: Path, bench: Bench) -> None:
-        """Write the column map."""
         self._folder = folder
         self._bench = bench
         self.source = write_map(folder, MAP)
@@ -42,7 +41,6 @@ class Snapshots:
             (self._folder / f"part-{name}.csv").write_text(f"id,price,days\n{name},{row}\n")
 
     async def rebuild(self) -> RunSummary:
-        """Rebuild from the source."""
         with open_source(self.source) as source:
             return await self._bench.build_source(source)
 
@@ -69,7 +67,6 @@ class Snapshots:
 
 @pytest.fixture
 def snapshots(tmp_path: Path, bench: Bench) -> Snapshots:
-    """A folder of its own."""
     (tmp_path / "snapshots").mkdir()
     return Snapshots(tmp_path / "snapshots", bench)
 

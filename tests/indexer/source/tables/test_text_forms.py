@@ -12,19 +12,16 @@ ROWS = [("1", "Cañon City", "Une résidence à côté du café"), ("2", "San Jo
 
 
 def write(folder: Path, data: bytes, head: str = "") -> str:
-    """Write a table and its map."""
     (folder / "table.csv").write_bytes(data)
     fields = 'City = {column = "city"}\nPublicRemarks = {column = "remarks"}\n'
     return write_map(folder, f'{LISTINGS}file = "table.csv"\n{head}{IDENTIFIER}{fields}')
 
 
 def table(delimiter: str = ",") -> str:
-    """Return the rows as text."""
     return "\r\n".join(delimiter.join(row) for row in [("id", "city", "remarks"), *ROWS])
 
 
 def read(name: str) -> list[tuple[str, str, str]]:
-    """Return the rows as they were read."""
     return [(one["PlatformListingId"], one["City"], one["PublicRemarks"]) for one in records_of(name)]
 
 
