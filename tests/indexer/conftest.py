@@ -1,7 +1,7 @@
 """Fixtures that build small sources under a test's own index prefix, and read back what is served."""
 
 import secrets
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,13 @@ from elasticsearch import AsyncElasticsearch
 from cluster.connection import ConnectionSettings
 from cluster.control_index import Mark, read_mark
 from indexer import IndexerContext, IndexerSettings, RebuildRequest, RunSummary, Source, open_source, reindex, update
+from indexer.bulk import AdaptiveLimit
+from indexer.changes.update_writer import UpdateWriter
 from indexer.documents.companies import BY_SOURCE
+from indexer.lock import ignore_wait
 from indexer.reporting.report import ignore_progress
 from indexer.scan import fetch_documents
-from mappings import COMPANY, RESOURCES, Resource
+from mappings import COMPANY, RESOURCES, TEAM, Resource
 from mappings.shards import LEFT_QUERY, ShardRanges
 from tests.conftest import open_installation
 from tests.indexer.raw_documents import index_ranges
@@ -73,12 +76,21 @@ class Bench:
         """Return an indexer context for this prefix; options are settings."""
         return IndexerContext(self.client, self.connection, replace(self.settings, **options))
 
+    def writer(self, on_wait: Callable[[str], None] = ignore_wait) -> UpdateWriter:
+        """Return a writer of updates of the teams."""
+        return UpdateWriter(self.engine(), TEAM, AdaptiveLimit(self.settings), on_wait)
+
     async def served(self, resource: Resource) -> dict[str, dict[str, Any]]:
         """Return the documents behind the alias by identifier."""
         answer = await self.client.search(
             index=self.connection.alias(resource), size=10_000, query={"bool": {"must_not": LEFT_QUERY}}
         )
         return {hit["_id"]: hit["_source"] for hit in answer["hits"]["hits"]}
+
+    async def names(self) -> dict[str, str | None]:
+        """Return the names of the teams that are served, None for tombstones."""
+        served = (await self.served(TEAM)).items()
+        return {name: None if one["deleted"] else one["record"]["name"] for name, one in served}
 
     async def live(self, resource: Resource) -> str:
         """Return the generation behind the alias, without the prefix."""

@@ -1,48 +1,43 @@
 """The mark of a resource: published by the lock holder, in the right epoch, however the previous run ended."""
 
-from typing import NoReturn
+from collections.abc import Awaitable, Callable
 
 import pytest
 
-from cluster.control_index import Mark
 from indexer import rollback
-from indexer.changes.write_session import WriteSession
-from indexer.control import MarkStore
 from indexer.errors import LockedError
-from mappings import COMPANY, TEAM
-from tests.indexer.changes.test_fenced_sessions import apply_updates, expire_lock, stamp, start, team, update_writer
+from mappings import TEAM
+from tests.indexer.changes.test_fenced_sessions import apply_updates, expire_lock, stamp, start, team
+from tests.indexer.client_requests import Act, before, behind, lose
 from tests.indexer.conftest import Bench
-from tests.indexer.maintenance.test_pruning import build
+from tests.indexer.lock.test_distributed_lock import nothing
 from tests.records import envelope
+
+MARK = "PUT /_doc/mark-"
 
 
 class KilledError(Exception):
     """Ends a run in a test."""
 
 
-async def die(*_: object, **__: object) -> NoReturn:
+def die() -> None:
     raise KilledError
 
 
-async def test_no_mark_of_a_sleeper_reaches_what_its_successor_has_stamped(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_mark_of_a_sleeper_reaches_what_its_successor_has_stamped(bench: Bench) -> None:
     await start(bench)
-    zombie, successor, release = update_writer(bench), update_writer(bench), WriteSession.publish_mark
+    zombie, successor = bench.writer(), bench.writer()
     await apply_updates(zombie, "early")
-    writer = await zombie._open_session()
+    session = await zombie._open_session()
     for _ in range(5):  # as of documents that were refused: nothing that is live has them
-        writer.stamps.next_stamp()
+        session.stamps.next_stamp()
 
-    async def asleep(writer: WriteSession, mark: Mark) -> None:
-        monkeypatch.undo()
+    async def overtake() -> None:
         await expire_lock(bench)
         await apply_updates(successor, "unseen")
-        await release(writer, mark)
 
-    monkeypatch.setattr(WriteSession, "publish_mark", asleep)
-    with pytest.raises(LockedError):
-        await writer.publish()
+    with before(bench.client, MARK, overtake), pytest.raises(LockedError):
+        await session.publish()
     assert (await bench.mark(TEAM)).sequence < (await stamp(bench, "unseen"))[1]
     await successor.publish()
     assert (await bench.mark(TEAM)).sequence == (await stamp(bench, "unseen"))[1]
@@ -54,75 +49,62 @@ async def test_what_a_killed_update_has_written_is_published_by_the_same_update_
     bench: Bench,
 ) -> None:
     await start(bench)
-    killed = update_writer(bench)
+    killed = bench.writer()
     await apply_updates(killed, "early")
     await expire_lock(bench)
-    summary = await bench.update({TEAM: [team("early", "new")]})
-    assert (summary.report_for("teams").indexed, summary.report_for("teams").unchanged) == (0, 1)
+    report = (await bench.update({TEAM: [team("early", "new")]})).report_for("teams")
+    assert (report.indexed, report.unchanged) == (0, 1)
     assert (await bench.mark(TEAM)).sequence == (await stamp(bench, "early"))[1]
     await killed.release()
 
 
-async def test_a_mark_whose_response_was_lost_is_published_again_and_stays_ours(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_mark_whose_response_was_lost_is_published_again_and_stays_ours(bench: Bench) -> None:
     await start(bench)
-    first = update_writer(bench)
-    await apply_updates(first, "early")
-    writer, write = await first._open_session(), MarkStore._write
-
-    async def twice(keeper: MarkStore, mark: Mark) -> None:
-        over = keeper._condition
-        await write(keeper, mark)
-        keeper._condition = over
-        await write(keeper, mark)
-
-    monkeypatch.setattr(MarkStore, "_write", twice)
-    await writer.publish()
-    monkeypatch.undo()
-    await writer.publish()
+    writer = bench.writer()
+    await apply_updates(writer, "early")
+    session = await writer._open_session()
+    with behind(bench.client, MARK, lose):
+        await session.publish()
+    await session.publish()
     assert (await bench.mark(TEAM)).sequence == (await stamp(bench, "early"))[1]
-    await first.release()
+    await writer.release()
 
 
-async def test_a_rollback_killed_after_its_swap_gets_its_epoch_from_the_next_writer(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await build(bench, "old")
-    await build(bench, "new")
-    before = await bench.mark(COMPANY)
-    monkeypatch.setattr(WriteSession, "publish_mark", die)
-    with pytest.raises(KilledError):
-        await rollback(bench.engine(), COMPANY)
-    monkeypatch.undo()
-    assert (await bench.live(COMPANY), await bench.mark(COMPANY)) == ("companies-v0001", before)
-    await bench.update({COMPANY: [envelope(COMPANY, {"name": "old"})]})  # which is what is live
-    after = await bench.mark(COMPANY)
-    assert (after.epoch, after.generation) == (before.epoch + 1, f"{bench.connection.prefix}companies-v0001")
+async def roll_back(bench: Bench) -> None:
+    await bench.build({TEAM: [envelope(TEAM), team("new", "new")]})
+    await rollback(bench.engine(), TEAM)
 
 
-async def test_a_rebuild_killed_after_its_swap_keeps_the_epoch(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    await start(bench)
-    monkeypatch.setattr(WriteSession, "publish_mark", die)
-    with pytest.raises(KilledError):
-        await bench.build({TEAM: [envelope(TEAM), team("built", "new")]})
-    monkeypatch.undo()
-    await bench.update({TEAM: [team("later", "new")]})
-    mark = await bench.mark(TEAM)
-    assert (mark.epoch, mark.generation) == (0, f"{bench.connection.prefix}teams-v0002")
+async def rebuild(bench: Bench) -> None:
+    await bench.build({TEAM: [envelope(TEAM), team("built", "new")]})
 
 
-async def test_a_repeated_first_build_killed_after_its_swap_gets_its_epoch_from_the_next_writer(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await start(bench)
-    before = await bench.mark(TEAM)
+async def build_again(bench: Bench) -> None:
+    """Build what was lost with its index."""
     await bench.client.indices.delete(index=f"{bench.connection.alias(TEAM)}-v0001")
-    monkeypatch.setattr(MarkStore, "publish", die)
-    with pytest.raises(KilledError):
-        await bench.build({TEAM: [envelope(TEAM)]})
-    monkeypatch.undo()
+    await bench.build({TEAM: [envelope(TEAM)]})
+
+
+@pytest.mark.parametrize(
+    ("run", "acts", "epochs", "live"),
+    [
+        # Of a rollback after a rebuild: each claims the mark, and publishes it after its swap.
+        (roll_back, [nothing, nothing, nothing, die], 1, "teams-v0001"),
+        (rebuild, [nothing, die], 0, "teams-v0002"),
+        (build_again, [die], 1, "teams-v0002"),
+    ],
+    ids=["rollback", "rebuild", "first build"],
+)
+async def test_a_run_killed_between_its_swap_and_its_mark_gets_its_epoch_from_the_next_writer(
+    bench: Bench, run: Callable[[Bench], Awaitable[None]], acts: list[Act], epochs: int, live: str
+) -> None:
+    await start(bench)
+    begun = await bench.mark(TEAM)
+    with before(bench.client, f"{MARK}{bench.connection.alias(TEAM)}", *acts), pytest.raises(KilledError):
+        await run(bench)
+    assert await bench.live(TEAM) == live
+    assert (await bench.mark(TEAM)).epoch == begun.epoch
     await bench.update({TEAM: [team("later", "new")]})
     after = await bench.mark(TEAM)
-    assert after.epoch == before.epoch + 1
+    assert (after.epoch, after.generation) == (begun.epoch + epochs, f"{bench.connection.prefix}{live}")
     assert after.sequence >= (await stamp(bench, "later"))[1]

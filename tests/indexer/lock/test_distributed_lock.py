@@ -1,4 +1,4 @@
-"""One run at a time: the lock is refused while its holder lives, and taken over when the holder is gone."""
+"""One run at a time: a lock is kept by heartbeats, refused while its holder lives, and taken over when it is gone."""
 
 import asyncio
 import os
@@ -6,21 +6,23 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
-from elasticsearch import ConnectionError  # noqa: A004 - the client's name for it
 
 from cluster.control_index import CONTROL_BODY, ensure_index
-from indexer import ElasticsearchError, LockedError
+from indexer import ElasticsearchError, IndexerSettings, LockedError
+from indexer import lock as lock_module
 from indexer.errors import translate_client_errors
-from indexer.lock import LockHolder, LockState, LockStore, acquire_lock, create_fence
+from indexer.lock import DistributedLock, LockHolder, LockState, LockStore, acquire_lock, create_fence
 from mappings import COMPANY, TEAM
 from tests.indexer.bulk_writes import created_index
+from tests.indexer.client_requests import before, behind, lose
 from tests.indexer.conftest import Bench
-from tests.indexer.faulty_responses import FaultyResponses
 from tests.records import envelope
+from tests.waiting import Hurry, until_true
 
 # Holds the lock in another process until it is killed.
 HOLD = """
@@ -34,14 +36,18 @@ async def hold(url, index):
             await asyncio.sleep(3600)
 asyncio.run(hold(*sys.argv[1:]))
 """
+READ, WRITE = "GET /_doc/lock-", "PUT /_doc/lock-"
+HERE = socket.gethostname()
 
 
 def lock_holder(**changes: Any) -> LockHolder:
+    """Return a holder on another host."""
     elsewhere = LockHolder(host="elsewhere", pid=1, incarnation="other", started=0, opaque_id="brokerage-run-7-other")
     return msgspec.structs.replace(elsewhere, **changes)
 
 
 def dead_process() -> int:
+    """Return the id of a process that has ended."""
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
     return process.pid
@@ -63,10 +69,26 @@ async def lock_state(bench: Bench, name: str = "run") -> LockState:
     return found.state
 
 
-async def token(bench: Bench) -> int:
-    """Hold the lock briefly and return its token."""
-    async with acquire_lock(bench.client, bench.connection.control_index, wait_seconds=0) as lock:
-        return lock.token
+async def acquired(bench: Bench, seconds: float = 0, notices: list[str] | None = None) -> DistributedLock:
+    """Wait for the lock, hold it briefly, and return it."""
+    say = ([] if notices is None else notices).append
+    async with acquire_lock(bench.client, bench.connection.control_index, wait_seconds=seconds, on_wait=say) as lock:
+        return lock
+
+
+def nothing() -> None:
+    """Let a request be sent."""
+
+
+@pytest.fixture
+def timing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Set intervals of locks, which are no settings: holders and those who wait must have the same."""
+
+    def set_to(**changes: object) -> None:
+        for name, value in changes.items():
+            monkeypatch.setattr(lock_module, name, value)
+
+    return set_to
 
 
 @pytest.fixture
@@ -76,8 +98,8 @@ async def killed(bench: Bench) -> tuple[int, str]:
     process = await asyncio.create_subprocess_exec(*arguments, stdout=subprocess.PIPE)
     assert process.stdout is not None
     number, mark = (await process.stdout.readline()).decode().split()
-    with pytest.raises(LockedError, match=f"Process {process.pid} on {socket.gethostname()} has held the lock since"):
-        await token(bench)
+    with pytest.raises(LockedError, match=f"Process {process.pid} on {HERE} has held the lock since"):
+        await acquired(bench)
     process.send_signal(signal.SIGKILL)
     await process.wait()
     return int(number), mark
@@ -101,17 +123,17 @@ async def test_two_runs_of_one_process_exclude_each_other_too(bench: Bench) -> N
 async def test_the_lock_of_a_killed_process_of_this_host_is_taken_over_at_once(
     bench: Bench, killed: tuple[int, str]
 ) -> None:
-    async with acquire_lock(bench.client, bench.connection.control_index, wait_seconds=0) as lock:
-        assert (lock.token, lock.taken_over_from) == (killed[0] + 1, killed[1])
-    async with acquire_lock(bench.client, bench.connection.control_index, wait_seconds=0) as lock:
-        assert (lock.token, lock.taken_over_from) == (killed[0] + 2, None)
+    token, mark = killed
+    for expected in ((token + 1, mark), (token + 2, None)):
+        lock = await acquired(bench)
+        assert (lock.token, lock.taken_over_from) == expected
 
 
 @pytest.mark.parametrize(
     "gone",
     [
-        lock_holder(host=socket.gethostname(), pid=dead_process()),
-        lock_holder(host=socket.gethostname(), pid=os.getpid(), incarnation="before the restart"),
+        lock_holder(host=HERE, pid=dead_process()),
+        lock_holder(host=HERE, pid=os.getpid(), incarnation="before the restart"),
     ],
     ids=["dead process of this host", "same number before a restart"],
 )
@@ -121,38 +143,25 @@ async def test_the_lock_of_a_dead_holder_is_taken_over_and_released(bench: Bench
     assert await lock_state(bench) == LockState(8, None)
 
 
-async def test_a_living_process_of_this_host_keeps_its_lock(bench: Bench) -> None:
-    await hold(bench, lock_holder(host=socket.gethostname(), pid=os.getppid()))
+@pytest.mark.parametrize(
+    "living",
+    [lock_holder(host=HERE, pid=os.getppid()), lock_holder(pid=dead_process())],
+    ids=["of this host", "of another host, with a number that nothing has here"],
+)
+async def test_a_living_process_keeps_its_lock(bench: Bench, living: LockHolder) -> None:
+    await hold(bench, living)
     with pytest.raises(LockedError):
         await bench.build({})
 
 
-async def test_a_late_heartbeat_does_not_keep_a_lock_from_being_released(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read, late = LockStore.read, list[None]()
-
-    async def read_before_a_heartbeat(store: LockStore) -> Any:
-        known = await read(store)
-        if known is not None and not late:
-            late.append(None)  # it was cancelled on this side, and arrives after this read
-            await store.write(known.state, known)
-        return known
-
-    async with acquire_lock(bench.client, bench.connection.control_index, wait_seconds=0):
-        monkeypatch.setattr(LockStore, "read", read_before_a_heartbeat)
-    assert late
-    async with acquire_lock(bench.client, bench.connection.control_index, wait_seconds=0) as lock:
-        assert lock.taken_over_from is None
-
-
 async def test_tokens_rise_over_release_takeover_and_failure(bench: Bench) -> None:
-    first = await token(bench)
+    first = (await acquired(bench)).token
     with pytest.raises(ZeroDivisionError):
         async with acquire_lock(bench.client, bench.connection.control_index) as failing:
             raise ZeroDivisionError
-    await hold(bench, lock_holder(host=socket.gethostname(), pid=dead_process()), token=failing.token + 1)
-    assert (first, failing.token, await token(bench), await token(bench)) == (1, 2, 4, 5)
+    await hold(bench, lock_holder(host=HERE, pid=dead_process()), token=failing.token + 1)
+    after = [(await acquired(bench)).token for _ in range(2)]
+    assert (first, failing.token, after) == (1, 2, [4, 5])
 
 
 async def test_locks_of_different_names_are_independent(bench: Bench) -> None:
@@ -180,19 +189,11 @@ async def test_a_run_that_lost_its_lock_swaps_nothing_and_leaves_the_new_holder_
     assert await lock_state(bench) == LockState(7, lock_holder())
 
 
-async def test_a_run_that_lost_its_lock_before_it_made_its_fence_writes_nothing(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    send = bench.client.transport.perform_request
-
-    async def suspended(method: str, target: str, **given: Any) -> Any:
-        if target.startswith("/_aliases"):
-            monkeypatch.undo()
-            await hold(bench, lock_holder())
-        return await send(method, target, **given)
-
-    monkeypatch.setattr(bench.client.transport, "perform_request", suspended)
-    with pytest.raises(LockedError, match="The lock was lost"):
+async def test_a_run_that_lost_its_lock_before_it_made_its_fence_writes_nothing(bench: Bench) -> None:
+    with (
+        before(bench.client, "POST /_aliases", lambda: hold(bench, lock_holder())),
+        pytest.raises(LockedError, match="The lock was lost"),
+    ):
         await bench.build({})
     await bench.client.indices.refresh(index=f"{bench.connection.prefix}*")
     (candidate,) = await bench.indices()
@@ -200,25 +201,184 @@ async def test_a_run_that_lost_its_lock_before_it_made_its_fence_writes_nothing(
     assert (candidate, found["count"]) == ("companies-v0001", 0)
 
 
-async def test_a_lost_connection_while_aliases_are_read_does_not_end_the_fence(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def lost(_: dict[str, Any]) -> None:
-        raise ConnectionError("lost")
-
-    index, faulty = await created_index(bench, "candidate"), FaultyResponses(bench.client, monkeypatch)
-    faulty.change(f"/_alias/{index}-builder-*", lost)
-    fence = await create_fence(bench.engine(), f"{index}-builder", 5, index)
-    assert (faulty.seen, bool(await bench.client.indices.exists_alias(name=fence))) == (2, True)
+async def test_a_lost_connection_while_aliases_are_read_does_not_end_the_fence(bench: Bench) -> None:
+    index = await created_index(bench, "candidate")
+    with behind(bench.client, f"GET /_alias/{index}-builder-", lose) as seen:
+        fence = await create_fence(bench.engine(), f"{index}-builder", 5, index)
+    assert (seen.count, bool(await bench.client.indices.exists_alias(name=fence))) == (2, True)
 
 
 async def test_a_blocked_control_index_is_named_with_what_to_do(bench: Bench) -> None:
     control = bench.connection.control_index
-    async with acquire_lock(bench.client, control):
-        pass
+    await acquired(bench)
     # Unlike that of full disks, Elasticsearch does not remove this block by itself.
     await bench.client.indices.put_settings(index=control, settings={"index.blocks.write": True})
     reason = rf"rejects writes: index \[{control}\] blocked by.*\. Free disk space or remove the block"
     with pytest.raises(ElasticsearchError, match=reason), translate_client_errors():
-        async with acquire_lock(bench.client, control):
-            pass
+        await acquired(bench)
+
+
+async def test_heartbeats_continue_while_the_lock_is_held(bench: Bench, timing: Callable[..., None]) -> None:
+    timing(HEARTBEAT_SECONDS=0.02)
+    async with acquire_lock(bench.client, bench.connection.control_index):
+        first = await lock_store(bench).read()
+        while (latest := await lock_store(bench).read()) == first:
+            await asyncio.sleep(0.02)
+    assert first is not None
+    assert latest is not None
+    assert latest.state == first.state
+    assert latest.seq_no > first.seq_no
+
+
+@pytest.mark.parametrize("where", [before, behind])
+async def test_a_lost_connection_ends_no_run_that_verifies_its_lock(bench: Bench, where: Any) -> None:
+    async with acquire_lock(bench.client, bench.connection.control_index) as lock:
+        with where(bench.client, WRITE, lose) as seen:
+            await lock.verify()
+        await lock.verify()
+    assert seen.count == 2
+    assert await lock_state(bench) == LockState(1, None)
+
+
+async def test_a_heartbeat_that_hangs_is_abandoned_for_the_next(bench: Bench, timing: Callable[..., None]) -> None:
+    timing(HEARTBEAT_SECONDS=0.02, _HEARTBEAT_TIMEOUT_SECONDS=0.5)
+    enough = asyncio.Event()
+    with before(bench.client, WRITE, nothing, asyncio.Event().wait, nothing, enough.set):
+        async with acquire_lock(bench.client, bench.connection.control_index):
+            await enough.wait()
+
+
+async def test_a_heartbeat_that_arrives_late_does_not_keep_the_lock(bench: Bench) -> None:
+    """It was cancelled on this side, and arrives after the lock was read and before it is released."""
+
+    async def beat(_: object) -> None:
+        await lock_store(bench).write(await lock_state(bench), await lock_store(bench).read())
+
+    with behind(bench.client, READ, lambda _: None, beat):
+        await acquired(bench)
+    assert await lock_state(bench) == LockState(1, None)
+
+
+async def test_a_run_that_is_stopped_while_it_gives_its_lock_back_is_stopped(
+    bench: Bench, timing: Callable[..., None]
+) -> None:
+    is_beating, is_ending, may_end = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    timing(HEARTBEAT_SECONDS=0.0)
+
+    async def slow() -> None:
+        is_beating.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            is_ending.set()
+            await may_end.wait()
+
+    async def run() -> None:
+        async with acquire_lock(bench.client, bench.connection.control_index):
+            await is_beating.wait()
+
+    with before(bench.client, WRITE, nothing, slow):
+        running = asyncio.create_task(run())
+        await is_ending.wait()
+        running.cancel()
+        may_end.set()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    assert await lock_state(bench) == LockState(1, None)
+
+
+def test_the_default_wait_is_long_enough_to_take_over_a_silent_holder() -> None:
+    assert IndexerSettings().lock_wait_seconds >= lock_module.HOLDER_TIMEOUT_SECONDS
+    assert lock_module.HOLDER_TIMEOUT_SECONDS > 3 * lock_module.HEARTBEAT_SECONDS
+
+
+async def test_a_wait_of_zero_seconds_refuses_at_the_first_poll(bench: Bench) -> None:
+    await hold(bench, lock_holder())
+    notices: list[str] = []
+    with pytest.raises(LockedError, match="Process 1 on elsewhere"):
+        await acquired(bench, 0, notices)
+    assert notices == []
+
+
+async def test_a_silent_foreign_holder_is_taken_over_by_a_wait_of_just_its_silence(
+    bench: Bench, timing: Callable[..., None]
+) -> None:
+    timing(HOLDER_TIMEOUT_SECONDS=60.0)
+    await hold(bench, lock_holder())
+    with pytest.raises(LockedError, match="Process 1 on elsewhere"):
+        await acquired(bench, 0.2)
+    timing(HOLDER_TIMEOUT_SECONDS=1.0)
+    notices: list[str] = []
+    taken = await acquired(bench, 1.0, notices)
+    assert (taken.token, taken.taken_over_from) == (8, "brokerage-run-7-other")
+    assert notices == [
+        "Process 1 on elsewhere has held the lock since 1970-01-01T00:00:00+00:00: waiting up to 1 s more."
+    ]
+
+
+async def test_a_foreign_holder_with_heartbeats_is_not_taken_over(bench: Bench, timing: Callable[..., None]) -> None:
+    await hold(bench, lock_holder())
+    # So much of the time goes by between two looks at the clock.
+    timing(HOLDER_TIMEOUT_SECONDS=0.5, _POLL_SECONDS=0.0, _NOTICE_INTERVAL_SECONDS=1.0, time=Hurry(0.05))
+    notices: list[str] = []
+    beats = [lambda: hold(bench, lock_holder())] * 1_000
+    with (
+        before(bench.client, READ, *beats) as polls,
+        pytest.raises(LockedError, match="Process 1 on elsewhere has held the lock since 1970"),
+    ):
+        await acquired(bench, 3.0, notices)
+    assert len(notices) == 3
+    assert polls.count > len(notices)
+    assert (await lock_state(bench)).token == 7
+
+
+async def test_a_released_lock_goes_to_the_waiting_run(bench: Bench) -> None:
+    index, waits = bench.connection.control_index, asyncio.Event()
+
+    async def wait() -> DistributedLock:
+        async with acquire_lock(bench.client, index, wait_seconds=60, on_wait=lambda _waiting: waits.set()) as lock:
+            return lock
+
+    async with acquire_lock(bench.client, index) as first:
+        waiter = asyncio.create_task(wait())
+        await waits.wait()
+    second = await waiter
+    assert (second.token, second.taken_over_from) == (first.token + 1, None)
+
+
+async def test_each_of_many_waiting_runs_gets_the_lock_once(bench: Bench, timing: Callable[..., None]) -> None:
+    timing(_POLL_SECONDS=0.02)
+    locks = await asyncio.gather(*(acquired(bench, 60) for _ in range(5)))
+    assert sorted(lock.token for lock in locks) == [1, 2, 3, 4, 5]
+
+
+async def test_a_holder_sees_the_request_of_a_waiting_run_while_it_lasts(
+    bench: Bench, timing: Callable[..., None]
+) -> None:
+    # A waiting run renews its request each second: on a busy machine that takes longer than a request lasts.
+    timing(time=Hurry(0.0))
+    assert lock_module._REQUEST_TTL_SECONDS > 2 * lock_module._POLL_SECONDS
+    requests: list[int | None] = [None]
+
+    async def is_renewed() -> bool:
+        requests.append(await lock_store(bench).request_version())
+        return requests[-1] != requests[-2]
+
+    async with acquire_lock(bench.client, bench.connection.control_index) as lock:
+        assert not await lock.is_requested()
+        waiter = asyncio.create_task(acquired(bench, 60))
+        for _ in range(4):
+            await until_true(is_renewed)
+            assert await lock.is_requested()
+        waiter.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiter
+        assert not await lock.is_requested()
+
+
+async def test_the_request_of_a_killed_waiter_expires(bench: Bench, timing: Callable[..., None]) -> None:
+    async with acquire_lock(bench.client, bench.connection.control_index) as lock:
+        await lock_store(bench).request()
+        assert await lock.is_requested()
+        timing(_REQUEST_TTL_SECONDS=0.0)
+        assert not await lock.is_requested()
