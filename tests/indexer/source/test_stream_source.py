@@ -23,6 +23,7 @@ from indexer import RejectedLine, Source, SourceError, open_source
 from indexer.reporting.report import RunStage
 from mappings import AGENT, COMPANY, LISTING, OFFICE, RESOURCES, SOLD_LISTING, TEAM, Resource
 from tests.indexer.conftest import Bench
+from tests.indexer.source.packing import PACKERS
 from tests.records import envelope
 
 PATIENCE_SECONDS = 60
@@ -41,11 +42,6 @@ MIXED = [
     b'{"resource": "teams", "n": 10}',
 ]
 FAULTY = {4: "is missing: use one of", 6: "is 'houses': use one of", 7: "cannot be read: ", 8: "is missing: use one"}
-PACKERS: dict[str, Callable[[bytes], bytes]] = {
-    "": bytes,
-    ".gz": gzip.compress,
-    ".zst": zstandard.ZstdCompressor().compress,
-}
 
 
 def piped(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
@@ -166,16 +162,6 @@ def test_an_empty_source_has_nothing(tmp_path: Path) -> None:
     (tmp_path / "teams.ndjson").touch()
     with open_source(str(tmp_path / "teams.ndjson")) as source:
         assert not source.has(TEAM)
-
-
-def test_a_cut_file_is_an_error_before_anything_is_built(tmp_path: Path) -> None:
-    lines = b"\n".join(b'{"n": "%s"}' % os.urandom(20).hex().encode() for _ in range(1000))
-    (tmp_path / "teams.ndjson.gz").write_bytes(gzip.compress(lines)[:-20])
-    with (
-        open_source(str(tmp_path / "teams.ndjson.gz")) as source,
-        pytest.raises(SourceError, match=r"teams\.ndjson\.gz cannot be read after line \d+: it ends inside"),
-    ):
-        source.has(TEAM)
 
 
 def test_a_file_that_is_gone_is_an_error(tmp_path: Path) -> None:

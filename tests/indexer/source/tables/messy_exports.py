@@ -2,18 +2,17 @@
 
 import csv
 import datetime as dt
-import gzip
 import io
 import random
-import zipfile
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import orjson
-import zstandard
+
+from tests.indexer.source.packing import PACKERS, zipped
 
 # Encodings, and whether a map may leave them out.
 ENCODINGS = {
@@ -92,7 +91,10 @@ class MessyExport:
                 f"{self.folder.name}-{number}-{row}",
                 (f"{name}/part.csv" if self.pack == ".zip" else name, line),
             )
-        _PACKERS[self.pack](self.folder / name, text.getvalue().encode(self.encoding))
+        packed = (PACKERS | {".zip": partial(zipped, name="part.csv")})[self.pack](
+            text.getvalue().encode(self.encoding)
+        )
+        (self.folder / name).write_bytes(packed)
 
     def _write_row(self, writer: Any, columns: list[str], key: str, place: tuple[str, int]) -> None:
         cells, record = self._cells(key)
@@ -149,18 +151,6 @@ class MessyExport:
 def _quoted(text: str) -> str:
     return orjson.dumps(text).decode()
 
-
-def _write_zip(path: Path, data: bytes) -> None:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("part.csv", data)
-
-
-_PACKERS: dict[str, Callable[[Path, bytes], object]] = {
-    "": lambda path, data: path.write_bytes(data),
-    ".gz": lambda path, data: path.write_bytes(gzip.compress(data)),
-    ".zst": lambda path, data: path.write_bytes(zstandard.ZstdCompressor().compress(data)),
-    ".zip": _write_zip,
-}
 
 _MAP = """
 resource = "listings"

@@ -7,6 +7,7 @@ import orjson
 
 from indexer import RejectedLine, open_source
 from mappings import LISTING, Resource
+from tests.indexer.parsed_lines import parse_line
 
 HEAD = 'platform_company_id = "acme"\nupdated_at = "2026-01-01"\n'
 LISTINGS = f'resource = "listings"\n{HEAD}'
@@ -34,12 +35,20 @@ def identifiers_of(source: str, resource: Resource = LISTING) -> list[str]:
     return [record[resource.identifier] for record in records_of(source, resource)]
 
 
-def cell(folder: Path, declared: str, text: str, field: str = "ListPrice", head: str = "", **columns: str) -> Any:
-    """Return the value of a field from a row whose column `x` has a text; other columns by name."""
-    names = ["id", "x", *columns]
-    cells = ["1", text, *columns.values()]
-    quoted = [",".join('"' + one.replace('"', '""') + '"' for one in row) for row in (names, cells)]
+def cell(folder: Path, declared: str, text: str, field: str, keys: str = "", **columns: str) -> Any:
+    """Return the value of a field from a row whose column `x` has a text, or the fault; other columns by name.
+
+    A value is one that the indexer accepts.
+    """
+    rows = [["id", "x", *columns], ["1", text, *columns.values()]]
+    quoted = [",".join('"' + one.replace('"', '""') + '"' for one in row) for row in rows]
     (folder / "table.csv").write_text("\n".join(quoted), encoding="utf-8")
-    name = write_map(folder, f'{LISTINGS}file = "table.csv"\n{head}{IDENTIFIER}{field} = {declared}\n')
+    name = write_map(folder, f'{LISTINGS}file = "table.csv"\n{keys}{IDENTIFIER}{field} = {declared}\n')
     [line] = lines_of(name)
-    return line.error.reason if isinstance(line, RejectedLine) else orjson.loads(line.data)["record"].get(field)
+    if isinstance(line, RejectedLine):
+        return line.error.reason
+    envelope = orjson.loads(line.data)
+    value = envelope["record"].get(field)
+    envelope["record"].setdefault("Status", "Active")
+    parse_line(LISTING, envelope)
+    return value

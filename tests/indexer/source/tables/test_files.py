@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import zstandard
 
 from indexer import RejectedLine, SourceError, open_source
 from indexer.documents.companies import declared_companies
 from mappings import AGENT, COMPANY, LISTING, OFFICE, RESOURCES
+from tests.indexer.source.packing import PACKERS
 from tests.indexer.source.tables.table_folder import (
     HEAD,
     IDENTIFIER,
@@ -87,7 +87,7 @@ def test_lines_have_their_own_numbers_and_increasing_positions(folder: Path) -> 
     assert positions == sorted(set(positions))
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.ZstdCompressor().compress])
+@pytest.mark.parametrize("pack", PACKERS.values())
 def test_the_tables_of_an_archive_are_read(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
     with zipfile.ZipFile(tmp_path / "export.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("part/a.csv", pack(b"id\n1\n"))
