@@ -1,29 +1,20 @@
-"""`brokerage serve` as a process, and what it says it holds."""
+"""`brokerage serve` as a process."""
 
 import asyncio
 import os
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 
 import aiohttp
-import msgspec
 import orjson
 
-from brokerage_feed.messages import SnapshotRecord
-from mappings import LISTING, OFFICE, Resource
 from tests.consumer.conftest import COMMAND
-from tests.feed.feed_client import ConsumerCopy
 from tests.indexer.conftest import Bench
 from tests.neighbours import steady_port
-
-FOLLOWED = (LISTING, OFFICE)
-ON_MARKET = {"market_status": "on-market"}
-# Company, sequence, content and the record as it came.
-Held = dict[str, tuple[str, int, str, bytes]]
 
 
 def environment(**changes: str) -> dict[str, str]:
@@ -46,32 +37,14 @@ class ServiceProcess:
         return Counter((line["route"], line["status"]) for line in lines)
 
     async def get(self, path: str) -> bytes:
+        """Return a response about what is on the market."""
         async with (
             aiohttp.ClientSession(headers={"x-api-key": self.key}) as session,
-            session.get(f"{self.url}/v1/{path}", params=ON_MARKET) as answer,
+            session.get(f"{self.url}/v1/{path}", params={"market_status": "on-market"}) as answer,
         ):
             body = await answer.read()
             assert answer.status == HTTPStatus.OK, body
             return body
-
-    async def settled(self) -> None:
-        """Return once everything searchable is published."""
-        async with asyncio.timeout(60):
-            for resource in FOLLOWED:
-                while orjson.loads(await self.get(f"digest/{resource.alias}"))["unsettled"]:  # noqa: ASYNC110 - another process
-                    await asyncio.sleep(0.2)
-
-    async def holds(self, resource: Resource) -> Held:
-        """Return what a snapshot says, which its digest must bear out."""
-        _, *lines, last = (await self.get(f"snapshot/{resource.alias}")).splitlines()
-        records = [msgspec.json.decode(line, type=SnapshotRecord) for line in lines]
-        held = {one.id: (one.company, one.sequence, one.content, bytes(one.record)) for one in records}
-        logged = orjson.loads(last)
-        assert ConsumerCopy.digest({name: (one[2], {}) for name, one in held.items()}) == (
-            logged["count"],
-            logged["digest"],
-        )
-        return held
 
 
 @asynccontextmanager
@@ -95,10 +68,8 @@ async def run_service(bench: Bench, key: str, log: Path) -> AsyncIterator[Servic
 async def _ready(url: str) -> None:
     async with asyncio.timeout(60), aiohttp.ClientSession() as session:
         while True:
-            try:
+            with suppress(aiohttp.ClientError):
                 async with session.get(url) as answer:
                     if answer.status == HTTPStatus.OK:
                         return
-            except aiohttp.ClientError:
-                pass
             await asyncio.sleep(0.1)

@@ -25,7 +25,7 @@ def test_a_file_that_is_not_a_database_is_closed(tmp_path: Path, opened: Opened)
     path.write_bytes(b"no database at all" * 1000)
     with pytest.raises((CopyError, sqlite3.DatabaseError), match="file is not a database") as failure:
         opened(path)
-    files = [each.resolve() for each in Path("/proc/self/fd").iterdir() if each.exists()]
+    files = [file.resolve() for file in Path("/proc/self/fd").iterdir() if file.exists()]
     # The error refers to the frames of what failed, and with them to its connection.
     assert failure.value.__traceback__ is not None
     assert path.resolve() not in files

@@ -125,6 +125,17 @@ async def test_a_copy_that_was_altered_is_found_and_repaired(
     assert proofs(await pull_to_end(served, tmp_path)) == {}
 
 
+async def test_however_many_records_are_lost_each_is_found(served: ServedStandIn, tmp_path: Path) -> None:
+    """More buckets differ than one request names."""
+    for number in range(MANY):
+        served.stand_in.put("listings", f"x{number}")
+    await pull_to_end(served, tmp_path)
+    assert change_copy(tmp_path, "DELETE FROM listings_records WHERE id LIKE 'x1__'") == 100
+    pull = await pull_to_end(served, tmp_path)
+    assert sorted(pull.statuses["listings"].different) == [f"x{number}" for number in range(100, 200)]
+    assert copied(tmp_path) == served.stand_in.contents()
+
+
 async def test_an_interrupted_repair_resumes(served: ServedStandIn, tmp_path: Path, waits: list[float]) -> None:
     for number in range(MANY):
         served.stand_in.put("listings", f"x{number}")

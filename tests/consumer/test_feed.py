@@ -7,7 +7,8 @@ import pytest
 from brokerage_feed import Feed, FeedRequestRejected, FeedUnavailable, TokenExpired
 from tests.consumer.conftest import ServedStandIn
 from tests.consumer.stand_in_service import KEY, hang_up, respond_with
-from tests.network.http import Reply, Request
+from tests.network.http import Reply, Request, http
+from tests.network.server import serving
 
 MANY = 500
 
@@ -105,12 +106,21 @@ async def test_what_would_be_refused_again_is_not_asked_again(served: ServedStan
     assert KEY not in str(caught.value)
 
 
-async def test_the_key_goes_nowhere_else(served: ServedStandIn) -> None:
-    async def elsewhere(_: Request) -> Reply:
-        return Reply(status=302, body=b"302: Found", headers={"Location": f"{served.url}/v1/changes?elsewhere=1"})
+@pytest.mark.parametrize("status", [302, 307])
+async def test_the_key_goes_nowhere_else(served: ServedStandIn, status: int) -> None:
+    seen: list[Request] = []
 
-    served.stand_in.faults = [elsewhere]
-    async with Feed(served.url, KEY) as feed:
-        with pytest.raises(FeedRequestRejected, match=r"returned 302\. Is this the address of the service"):
-            await anext(feed.changes())
-    assert len(served.stand_in.asked) == 1
+    async def elsewhere(request: Request) -> Reply:
+        seen.append(request)
+        return Reply()
+
+    async with serving(http(elsewhere)) as other:
+
+        async def redirect(_: Request) -> Reply:
+            return Reply(status=status, body=b"Found", headers={"Location": f"{other.url}/v1/changes"})
+
+        served.stand_in.faults = [redirect]
+        async with Feed(served.url, KEY) as feed:
+            with pytest.raises(FeedRequestRejected, match=rf"returned {status}\. Is this the address of the service"):
+                await anext(feed.changes())
+    assert (seen, len(served.stand_in.asked)) == ([], 1)

@@ -208,25 +208,6 @@ async def test_bodies_lines_and_errors_are_bounded(
             await feed.snapshot("agents")
 
 
-async def test_the_key_is_not_sent_to_another_address(served: ServedStandIn) -> None:
-    seen: list[Request] = []
-
-    async def elsewhere(request: Request) -> Reply:
-        seen.append(request)
-        return Reply()
-
-    async with serving(http(elsewhere)) as other:
-
-        async def redirect(_: Request) -> Reply:
-            return Reply(status=307, headers={"Location": f"{other.url}/v1/digest/listings"})
-
-        served.stand_in.faults = [redirect]
-        async with Feed(served.url, KEY) as feed:
-            with pytest.raises(FeedError, match="digest/listings returned 307"):
-                await feed.digest("listings")
-    assert seen == []
-
-
 async def test_a_wait_that_never_ends_is_cut(served: ServedStandIn, waits: list[float]) -> None:
     async def later(_: Request) -> Reply:
         return Reply(status=503, headers={"Retry-After": "9" * 400})

@@ -56,7 +56,7 @@ async def test_without_fitting_files_pages_are_read(served: ServedStandIn, tmp_p
     published = await behind(served, tmp_path)
     (file,) = published.changes
     if reason == "larger":
-        file["bytes"] = sum(each["bytes"] for each in published.listed["files"])
+        file["bytes"] = sum(listed["bytes"] for listed in published.listed["files"])
     elif reason == "format":
         file["format"] = "cuneiform"
     elif reason == "gone":

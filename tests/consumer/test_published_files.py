@@ -12,7 +12,8 @@ import pytest
 from brokerage_feed import SyncFeed
 from brokerage_feed.errors import FeedRequestRejected, NoProgress
 from brokerage_feed.feed import Feed
-from brokerage_feed.published_files import FileUpdater
+from brokerage_feed.sqlite_copy import SqliteCopy
+from cluster.zstd import zstd
 from service.site.pages import PAGE_BY_PATH
 from tests.consumer.conftest import ServedStandIn, command, copied, run
 from tests.consumer.stand_in_files import PublishedStandIn
@@ -80,7 +81,7 @@ async def test_a_download_that_is_cut_continues_where_it_was(
     chance = random.Random(2)  # noqa: S311 - repeatable
     fill(served.stand_in, chance)
     published = served.stand_in.publish("listings", 2 * RECORDS)
-    ((name, data),) = published.files.items()
+    (data,) = published.files.values()
     cuts = amount(12, 50)
     published.cuts = [chance.randint(0, 2 * len(data) // cuts) for _ in range(cuts)]
     # The HTTP library drops what it has not passed on when a connection ends.
@@ -92,7 +93,7 @@ async def test_a_download_that_is_cut_continues_where_it_was(
     assert [first for _, first, _ in published.sent] == [
         sum(count for _, _, count in published.sent[:at]) for at in range(len(published.sent))
     ]
-    assert {each[0] for each in published.sent} == {name}
+    assert {name for name, *_ in published.sent} == {*published.files}
     assert len(waits) == len(published.sent) - 1
 
 
@@ -138,89 +139,79 @@ def copied_listings(folder: Path) -> dict[str, str]:
 async def test_a_load_that_was_stopped_continues_after_its_last_record(
     served: ServedStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Files that are loaded are not fetched again; with other files it continues as a snapshot."""
+    """Files that are loaded are not fetched again."""
     fill(served.stand_in, random.Random(4))  # noqa: S311 - repeatable
     published = served.stand_in.publish("listings", 1_100)
-    load, names = FileUpdater._load_file, [*published.files]
-
-    async def stopping(updater: FileUpdater, *arguments: object) -> None:
-        if arguments[0].name == names[1]:  # type: ignore[attr-defined]
-            monkeypatch.setattr("brokerage_feed.published_files._BATCH_RECORDS", 100)
-            monkeypatch.setattr(
-                updater._copy, "add_snapshot_records", _stop_after(updater._copy.add_snapshot_records, 3)
-            )
-        await load(updater, *arguments)  # type: ignore[arg-type]
-
     with monkeypatch.context() as patched:
-        patched.setattr(FileUpdater, "_load_file", stopping)
+        patched.setattr("brokerage_feed.published_files._BATCH_RECORDS", 100)
+        patched.setattr(SqliteCopy, "add_snapshot_records", stop_after(14, SqliteCopy.add_snapshot_records))
         code, _, _ = await run(tmp_path, "--url", served.url, "--resources", "listings")
     assert code == 1
-    assert len(copied_listings(tmp_path)) == 1_100 + 300
+    assert len(copied_listings(tmp_path)) == 1_400
     published.sent.clear()
     code, _, _ = await run(tmp_path, "--url", served.url, "--resources", "listings")
     assert code == 0
     # The second file was complete on the disk.
-    assert [name for name, _, _ in published.sent] == names[2:]
+    assert [name for name, _, _ in published.sent] == [*published.files][2:]
     assert copied_listings(tmp_path) == {entry.id: entry.content for entry in served.stand_in.live("listings")}
 
 
-def _stop_after(add: Callable[..., None], count: int) -> Callable[..., None]:
-    left = [count]
+def stop_after(batches: int, add: Callable[..., None]) -> Callable[..., None]:
+    left = iter(range(batches))
 
     def adding(*arguments: object) -> None:
-        if not left[0]:
+        if next(left, None) is None:
             raise NoProgress("a test")
-        left[0] -= 1
         add(*arguments)
 
     return adding
 
 
 async def test_a_stopped_load_continues_as_a_snapshot_if_the_files_are_gone(
-    served: ServedStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    served: ServedStandIn, tmp_path: Path
 ) -> None:
     """From its last record, with its first token."""
     fill(served.stand_in, random.Random(5))  # noqa: S311 - repeatable
     published = served.stand_in.publish("listings", 1_000)
-    download = Feed.download
-
-    async def broken(feed: Feed, resource: str, file: object, path: Path) -> None:
-        if file.name != "00001.ndjson.zst":  # type: ignore[attr-defined]
-            raise NoProgress("a test")
-        await download(feed, resource, file, path)  # type: ignore[arg-type]
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Feed, "download", broken)
-        assert (await run(tmp_path, "--url", served.url, "--resources", "listings"))[0] == 1
+    published.cuts = [10**9, 0]
+    code, _, _ = await run(tmp_path, "--url", served.url, "--resources", "listings", "--attempts", "1")
+    assert (code, len(published.sent)) == (3, 2)
     served.stand_in.put("listings", "k00001", text="later")
     served.stand_in.publish("listings", 1_000)
     code, _, _ = await run(tmp_path, "--url", served.url, "--resources", "listings")
-    assert (code, len(published.sent)) == (0, 1)
+    assert (code, len(published.sent)) == (0, 2)
     assert copied_listings(tmp_path) == {entry.id: entry.content for entry in served.stand_in.live("listings")}
     (snapshot,) = [query for path, query in served.stand_in.asked if path == "/v1/snapshot/listings"]
     assert snapshot["after"] == "acme:k00999"
 
 
-@pytest.mark.parametrize("damage", ["hash", "lines", "zstd", "count"])
-async def test_a_file_that_is_not_as_listed_is_refused(served: ServedStandIn, tmp_path: Path, damage: str) -> None:
-    """The copy stays as it was, and the message names the file."""
-    published = served.stand_in.publish("listings", 1_000)
+def flip_a_bit(published: PublishedStandIn) -> None:
     ((name, data),) = published.files.items()
+    published.files[name] = data[:-1] + bytes([data[-1] ^ 1])
+
+
+def claim_a_record_more(published: PublishedStandIn) -> None:
     (listed,) = published.listed["files"]
-    if damage == "hash":
-        published.files[name] = data[:-1] + bytes([data[-1] ^ 1])
-    elif damage == "count":
-        listed["records"] = published.listed["records"] = 8
-    else:
-        from hashlib import sha256  # noqa: PLC0415 - only here
+    listed["records"] = published.listed["records"] = 8
 
-        from cluster.zstd import zstd  # noqa: PLC0415 - only here
 
-        published.files[name] = changed = zstd.compress(b'{"id": 1}\n') if damage == "lines" else b"no frames"
-        listed.update(bytes=len(changed), sha256=sha256(changed).hexdigest())
+def replace(data: bytes) -> Callable[[PublishedStandIn], None]:
+    """Return what lists other bytes as a file."""
+    return lambda published: published.replace(published.listed["files"][0], data)
+
+
+@pytest.mark.parametrize(
+    "damage", [flip_a_bit, claim_a_record_more, replace(zstd.compress(b'{"id": 1}\n')), replace(b"no frames")]
+)
+async def test_a_file_that_is_not_as_listed_is_refused(
+    served: ServedStandIn, tmp_path: Path, damage: Callable[[PublishedStandIn], None]
+) -> None:
+    """The message names the file."""
+    published = served.stand_in.publish("listings", 1_000)
+    damage(published)
     code, _, err = await run(tmp_path, "--url", served.url, "--resources", "listings", "--attempts", "2")
     assert code == 1
-    assert "ndjson.zst" in err or listed["sha256"] in err
+    assert "ndjson.zst" in err or published.listed["files"][0]["sha256"] in err
 
 
 async def test_a_service_without_files_is_asked_once_for_a_resource(served: ServedStandIn, tmp_path: Path) -> None:

@@ -41,9 +41,11 @@ class RealService:
             await self.bench.client.indices.refresh(index=self.bench.connection.alias(resource))
             documents = (await self.bench.served(resource)).values()
             found[resource.alias] = {
-                each["id"]: f"{each['content'] % 2**64:016x}"
-                for each in documents
-                if not each["deleted"] and "deactivated" not in each and (not companies or each["company"] in companies)
+                document["id"]: f"{document['content'] % 2**64:016x}"
+                for document in documents
+                if not document["deleted"]
+                and "deactivated" not in document
+                and (not companies or document["company"] in companies)
             }
         return found
 
@@ -95,7 +97,7 @@ async def test_copies_follow_a_real_service_through_all_that_happens_to_it(world
     narrow = ("--company", COMPANY_KEY, "--market-status", "on-market")
     for folder, options in (whole, ()), (part, narrow):
         code, reported = await world.pull(folder, *options)
-        assert (code, {each["proof"] for each in reported.values()}) == (0, {"equal"})
+        assert (code, {status["proof"] for status in reported.values()}) == (0, {"equal"})
     assert contents(whole) == await world.held()
     assert contents(part) == await world.held(COMPANY_KEY)
 
@@ -117,7 +119,7 @@ async def test_copies_follow_a_real_service_through_all_that_happens_to_it(world
     )
     assert summary.exit_code == 0
     code, reported = await world.pull(whole)
-    assert (code, {each["proof"] for each in reported.values()}) == (0, {"equal"})
+    assert (code, {status["proof"] for status in reported.values()}) == (0, {"equal"})
     assert (reported["agents"]["changed"], reported["agents"]["removed"]) == (0, 2)
     assert (reported["listings"]["snapshots"], reported["listings"]["changed"], reported["listings"]["removed"]) == (
         0,
@@ -127,7 +129,7 @@ async def test_copies_follow_a_real_service_through_all_that_happens_to_it(world
     expected = await world.held()
     assert contents(whole) == expected
     code, reported = await world.pull(part, *narrow)
-    assert (code, {each["proof"] for each in reported.values()}) == (0, {"equal"})
+    assert (code, {status["proof"] for status in reported.values()}) == (0, {"equal"})
     # Moved away, off the market, deleted; moved here, changed, new.
     assert (reported["listings"]["removed"], reported["listings"]["changed"]) == (3, 3)
     expected = await world.held(COMPANY_KEY)
@@ -137,8 +139,8 @@ async def test_copies_follow_a_real_service_through_all_that_happens_to_it(world
     await rollback(world.bench.engine(), LISTING)
     await world.bench.update({LISTING: [one(LISTING, "l8", LATEST, ListPrice=2)]})
     code, reported = await world.pull(whole)
-    assert (code, {each["proof"] for each in reported.values()}) == (0, {"equal"})
-    assert [name for name, each in reported.items() if each["snapshots"]] == ["listings"]
+    assert (code, {status["proof"] for status in reported.values()}) == (0, {"equal"})
+    assert [name for name, status in reported.items() if status["snapshots"]] == ["listings"]
     assert contents(whole)["listings"] == (await world.held())["listings"]
 
     change_copy(whole, "DELETE FROM listings_records WHERE id IN ('l10', 'l11')")
@@ -146,7 +148,7 @@ async def test_copies_follow_a_real_service_through_all_that_happens_to_it(world
     code, reported = await world.pull(whole)
     assert (code, reported["listings"]["different"], reported["teams"]["different"]) == (5, ["l10", "l11"], ["teams-1"])
     code, reported = await world.pull(whole)
-    assert (code, {each["proof"] for each in reported.values()}) == (0, {"equal"})
+    assert (code, {status["proof"] for status in reported.values()}) == (0, {"equal"})
     assert contents(whole)["listings"] == (await world.held())["listings"]
 
 
@@ -176,7 +178,7 @@ async def _followed(reader: RealService, folder: Path) -> dict[str, Any]:
     """Pull until the published change has come, for which a process may take a second; return what came of listings."""
     while True:
         code, reported = await reader.pull(folder)
-        assert (code, {each["proof"] for each in reported.values()}) == (0, {"equal"})
+        assert (code, {status["proof"] for status in reported.values()}) == (0, {"equal"})
         listings: dict[str, Any] = reported["listings"]
         if listings["changed"] or listings["removed"]:
             return listings

@@ -46,21 +46,20 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Line]]:
 
 def _lines(resource: Resource, source: bytes) -> list[Line]:
     hard = [
-        record(resource, **{resource.identifier: f"hard-{at}"}, **each)
-        for at, each in enumerate(HARD.get(resource, []))
+        record(resource, **{resource.identifier: f"hard-{at}"}, **one) for at, one in enumerate(HARD.get(resource, []))
     ]
     records = [json.loads(line)["record"] for line in source.splitlines()] + hard
-    stored = [json.loads(msgspec.json.encode(msgspec.convert(each, record_type(resource)))) for each in records]
+    stored = [json.loads(msgspec.json.encode(msgspec.convert(one, record_type(resource)))) for one in records]
     return [
         {
             "company": "acme",
-            "id": each[resource.identifier],
+            "id": one[resource.identifier],
             "sequence": at,
             "time": "2026-01-02T03:04:05.678Z",
             "content": f"{at:016x}",
-            "record": each,
+            "record": one,
         }
-        for at, each in enumerate(stored)
+        for at, one in enumerate(stored)
     ]
 
 

@@ -21,7 +21,7 @@ def columns(
         value = (values or {}).get(field.name)
         if field.kind is FieldKind.OBJECT:
             inner = columns(field.members, value, name, convert)
-            yield from ((f"{name(field.name)}_{member}", each) for member, each in inner)
+            yield from ((f"{name(field.name)}_{member}", value) for member, value in inner)
         elif field.kind is not FieldKind.OBJECTS:
             yield name(field.name), convert(field.kind, value)
 

@@ -73,8 +73,8 @@ def test_duckdb_counts_sums_and_groups_as_the_records_do(tmp_path: Path, lines: 
         counted = database.execute(sums).fetchall()
         joined = "SELECT city, count(full_url) FROM listings LEFT JOIN listing_images USING (id) GROUP BY 1"
         pictures = database.execute(joined).fetchall()
-    assert dict(averages) == {city: pytest.approx(sum(each) / len(each)) for city, each in prices.items()}
-    assert sorted(counted) == sorted((city, len(each), sum(each)) for city, each in prices.items())
+    assert dict(averages) == {city: pytest.approx(sum(sold) / len(sold)) for city, sold in prices.items()}
+    assert sorted(counted) == sorted((city, len(sold), sum(sold)) for city, sold in prices.items())
     assert dict(pictures) == images
 
 

@@ -80,7 +80,7 @@ def test_a_city_has_the_average_of_its_prices(copy: Path, lines: dict[str, list[
     prices: dict[str, list[int]] = defaultdict(list)
     for record in (line["record"] for line in lines["listings"]):
         prices[record["City"]] += [] if record["ListPrice"] is None else [record["ListPrice"]]
-    expected = {city: pytest.approx(sum(each) / len(each)) for city, each in prices.items()}
+    expected = {city: pytest.approx(sum(sold) / len(sold)) for city, sold in prices.items()}
     assert {row["city"]: row["avg(list_price)"] for row in query(copy, AVERAGES)} == expected
     stored = query(copy, "SELECT * FROM listings_records")
     with duckdb.connect() as database:
@@ -106,8 +106,8 @@ def test_names_are_those_of_underscore_response() -> None:
     """The client has its own spelling of them."""
     for resource in RESOURCES:
         for field in resource.view(View.INDEX):
-            for each in (field, *field.members):
-                assert underscore(each.name) == service_spelling(each.name)
+            for member in (field, *field.members):
+                assert underscore(member.name) == service_spelling(member.name)
 
 
 def test_no_table_has_two_columns_of_a_name() -> None:
