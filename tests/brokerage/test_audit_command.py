@@ -40,7 +40,7 @@ async def who(audited: AuditedService, identifier: str, *options: str, code: int
     audited.audit._renewed_at = float("-inf")
     await audited.audit.flush()
     answer: dict[str, Any] = json.loads(await command(audited, "who", identifier, *options, "--json", code=code))
-    return answer | {"holders": {each["name"]: each for each in answer["holders"]}}
+    return answer | {"holders": {holder["name"]: holder for holder in answer["holders"]}}
 
 
 async def test_it_names_the_keys_that_were_sent_a_record_and_who_read_its_removal(audited: AuditedService) -> None:
@@ -50,7 +50,7 @@ async def test_it_names_the_keys_that_were_sent_a_record_and_who_read_its_remova
     sequence = await audited.sequence()
     assert found["records"][0] == {"resource": "listings", "id": "L0", "state": "live", "sequence": found_at(found)}
     assert {
-        name: (each["state"], each["times_sent"], each["is_current"]) for name, each in found["holders"].items()
+        name: (holder["state"], holder["times_sent"], holder["is_current"]) for name, holder in found["holders"].items()
     } == {
         "a": ("live", 1, True),
         "all": ("live", 1, True),
@@ -75,7 +75,7 @@ async def test_it_names_the_keys_that_were_sent_a_record_and_who_read_its_remova
 def found_at(found: dict[str, Any]) -> int:
     """Return the sequence of the record, which its holders have at least."""
     sequence: int = found["records"][0]["sequence"]
-    assert all(each["sequence"] >= sequence for each in found["holders"].values())
+    assert all(holder["sequence"] >= sequence for holder in found["holders"].values())
     return sequence
 
 
@@ -84,7 +84,7 @@ async def test_an_older_state_is_told_from_the_current_one(audited: AuditedServi
     await audited.update(listing("L0", "a", 1, price=9))
     await audited.json(f"listings?{SINCE}", "all")
     found = await who(audited, "L0")
-    assert {name: each["is_current"] for name, each in found["holders"].items()} == {"a": False, "all": True}
+    assert {name: holder["is_current"] for name, holder in found["holders"].items()} == {"a": False, "all": True}
 
 
 async def test_a_removal_is_also_read_by_events_and_by_asking_for_the_record(audited: AuditedService) -> None:
@@ -92,11 +92,11 @@ async def test_a_removal_is_also_read_by_events_and_by_asking_for_the_record(aud
         await audited.json("reso/EntityEvent", key)
         await audited.json("listings/L0", key)
     await audited.update(deleted_listing("L0", "a", 1))
-    assert {each["state"] for each in (await who(audited, "L0"))["holders"].values()} == {"live"}
+    assert {holder["state"] for holder in (await who(audited, "L0"))["holders"].values()} == {"live"}
     await audited.json("reso/EntityEvent", "a")
     assert (await audited.ask("listings/L0", "all"))[0] == 404
     holders = (await who(audited, "L0"))["holders"]
-    assert {name: each["state"] for name, each in holders.items()} == {"a": "event", "all": "absent"}
+    assert {name: holder["state"] for name, holder in holders.items()} == {"a": "event", "all": "absent"}
 
 
 async def test_a_record_that_came_back_is_held_again(audited: AuditedService) -> None:

@@ -25,7 +25,7 @@ async def test_a_page_over_a_cut_is_recorded_as_it_is_sent(audited: AuditedServi
     recorded: list[str] = []
     for size, sent in ((1, 1), (2, 2), (3, 3), (10, 3)):
         page = await audited.json(f"listings?{SINCE}&page_size={size}{brief}", "a")
-        assert [each["PlatformListingId"] for each in page["Listings"]] == OF_A[:sent]
+        assert [listing["PlatformListingId"] for listing in page["Listings"]] == OF_A[:sent]
         recorded += OF_A[:sent]
         assert await audited.sent("a") == {("listings", "live"): sorted(recorded)}, size
 

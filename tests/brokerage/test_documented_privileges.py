@@ -50,7 +50,7 @@ def test_each_role_grants_what_the_calls_need_and_nothing_else(name: str) -> Non
 def test_the_service_may_write_nothing_but_when_keys_were_used() -> None:
     granted = DOCUMENTED["brokerage_service"].granted()
     statistics = {("monitor", resource.alias) for resource in RESOURCES}
-    assert {each for each in granted if each[0] not in {"read", "view_index_metadata"}} - statistics == {
+    assert {privilege for privilege in granted if privilege[0] not in {"read", "view_index_metadata"}} - statistics == {
         ("monitor", ""),
         ("index", "key_usage"),
     }

@@ -97,8 +97,8 @@ def test_colours_are_for_terminals_alone() -> None:
 def test_settings_are_printed_as_json_by_group_and_without_secrets() -> None:
     environment = {"BROKERAGE_PORT": "81", "BROKERAGE_ELASTICSEARCH_API_KEY": "very-secret"}
     shown = run("settings", "--json", environment=environment)
-    listed = {each["variable"]: each for each in orjson.loads(shown.stdout)}
-    assert {each["group"] for each in listed.values()} == {
+    listed = {setting["variable"]: setting for setting in orjson.loads(shown.stdout)}
+    assert {setting["group"] for setting in listed.values()} == {
         kind.__name__[: -len("Settings")].lower() for kind in settings_types({})
     }
     port = listed["BROKERAGE_PORT"]

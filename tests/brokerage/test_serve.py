@@ -110,9 +110,3 @@ def test_settings_show_values_and_origins_and_mask_secrets() -> None:
     assert {"ELASTICSEARCH_URL", "BROKERAGE_BULK_DOCUMENTS", "BROKERAGE_NODE_HEAP_MB"} <= lines.keys()
     assert "very-secret" not in shown.stdout
     assert "********" in lines["BROKERAGE_ELASTICSEARCH_API_KEY"]
-
-
-def test_help_names_every_command() -> None:
-    shown = run("--help", environment={}).stdout
-    for command in ("demo", "serve", "node", "sample", "index", "keys", "settings"):
-        assert command in shown

@@ -33,7 +33,7 @@ SOUND = [row(0, "p", "node-0"), row(0, "r", "node-2"), row(1, "p", "node-2"), ro
 def test_nothing_is_said_of_sound_shards() -> None:
     found = copies(*SOUND)
     said = [missing_shards(found), missing_copies(found), exposed_shards(found, ZONES), large_shards(found, 30)]
-    assert [[*each] for each in said] == [[]] * 4
+    assert [[*problems] for problems in said] == [[]] * 4
 
 
 def test_a_shard_on_no_node_is_named_and_a_missing_replica_apart_from_it() -> None:

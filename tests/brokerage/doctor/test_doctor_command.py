@@ -26,7 +26,11 @@ OTHERS = {"cluster", "disks"}
 
 def problems(output: str) -> dict[str, dict[str, Any]]:
     found = json.loads(output)
-    return {each["subject"]: each for each in found if each["state"] != "ok" and each["subject"] not in OTHERS}
+    return {
+        finding["subject"]: finding
+        for finding in found
+        if finding["state"] != "ok" and finding["subject"] not in OTHERS
+    }
 
 
 def findings(environment: dict[str, str], code: int) -> dict[str, dict[str, Any]]:
@@ -68,8 +72,8 @@ async def test_a_sound_installation_passes_and_each_fault_is_reported(
 
 def test_an_empty_installation_is_reported_with_the_command_that_fills_it(on_engine: dict[str, str]) -> None:
     found = findings(on_engine, 1)
-    assert {subject: each["state"] for subject, each in found.items()} == {"indices": "wrong", "keys": "warning"}
-    assert all("`brokerage " in each["remedy"] for each in found.values())
+    assert {subject: finding["state"] for subject, finding in found.items()} == {"indices": "wrong", "keys": "warning"}
+    assert all("`brokerage " in finding["remedy"] for finding in found.values())
     assert on_engine["BROKERAGE_INDEX_PREFIX"] in found["indices"]["detail"]
 
 

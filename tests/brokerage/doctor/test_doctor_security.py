@@ -29,9 +29,9 @@ DAY = 86_400
 def without(right: str, name: str) -> dict[str, Any]:
     """Return the service's role less one privilege on one index."""
     entries = [
-        {"names": [each], "privileges": [has for has in entry["privileges"] if (has, each) != (right, name)]}
+        {"names": [alias], "privileges": [has for has in entry["privileges"] if (has, alias) != (right, name)]}
         for entry in SERVICE["indices"]
-        for each in entry["names"]
+        for alias in entry["names"]
     ]
     return {"cluster": [has for has in SERVICE["cluster"] if (has, "") != (right, name)], "indices": entries}
 
@@ -98,7 +98,7 @@ def test_refused_credentials_are_wrong_and_not_an_outage(
 
 def test_tls_is_reported_with_how_it_is_verified(engine_url: str, prefix: str, tmp_path: Path) -> None:
     with record_calls(engine_url, prefix, tmp_path) as talk:
-        found = {each["subject"]: each for each in json.loads(talk.command("doctor", "--json", code=1))}
+        found = {finding["subject"]: finding for finding in json.loads(talk.command("doctor", "--json", code=1))}
         assert found["tls"]["detail"].startswith("verified by BROKERAGE_ELASTICSEARCH_CA_CERTS, ")
         unverified = findings(talk.environment, 3)["elasticsearch"]
         assert "set BROKERAGE_ELASTICSEARCH_CA_CERTS or BROKERAGE_ELASTICSEARCH_FINGERPRINT" in unverified["detail"]

@@ -84,9 +84,9 @@ async def test_a_rotation_lengthens_no_life(store: KeyStore) -> None:
 async def test_of_two_rotations_at_once_one_is_refused_and_leaves_nothing(store: KeyStore) -> None:
     first = (await store.create(FULL)).key_id
     made = await asyncio.gather(*(store.rotate(first, WEEK) for _ in range(2)), return_exceptions=True)
-    (refused,) = [each for each in made if isinstance(each, Exception)]
+    (refused,) = [result for result in made if isinstance(result, Exception)]
     assert isinstance(refused, UnchangeableKey)
-    (text,) = [each for each in made if not isinstance(each, BaseException)]
+    (text,) = [result for result in made if not isinstance(result, BaseException)]
     assert {key.key_id for key in await store.list_intact()} == {first, text.key_id}
     assert (await get_key(store, first)).successor == text.key_id
 

@@ -31,19 +31,8 @@ def _created(environment: dict[str, str], *arguments: str) -> dict[str, str]:
 
 @pytest.mark.usefixtures("client")
 def test_a_created_key_is_printed_once_and_listed_without_its_secret(on_engine: dict[str, str]) -> None:
-    arguments = [
-        "--company",
-        "acme",
-        "--parent-company",
-        "4100",
-        "--rate",
-        "unlimited",
-        "--profile",
-        "compatible",
-        "--display",
-        "idx",
-        "--json",
-    ]
+    granted = ["--company", "acme", "--parent-company", "4100", "--rate", "unlimited"]
+    arguments = [*granted, "--profile", "compatible", "--display", "idx", "--json"]
     created = json.loads(run("keys", "create", "North portal", *arguments, environment=on_engine).stdout)
     assert created.keys() == {"key_id", "key"}
     text = parse_key(created["key"])

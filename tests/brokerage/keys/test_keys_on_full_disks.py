@@ -83,7 +83,9 @@ async def test_each_command_works_at_the_flood_stage(
     ):
         # The second takes half a minute.
         await (block, until_blocked)[amount(0, 1)](store)
-        ended = await run(on_engine, *(made.get("key_id", "") if each == "NEW" else each for each in arguments))
+        ended = await run(
+            on_engine, *(made.get("key_id", "") if argument == "NEW" else argument for argument in arguments)
+        )
         assert ended.exit_code == 0, ended.stderr
         assert "Note: disks of Elasticsearch are full." in ended.stderr
         made = json.loads(ended.stdout) if "--json" in arguments else made

@@ -38,12 +38,12 @@ def test_a_host_that_never_responds_is_an_error_long_before_the_request_times_ou
         full.listen(0)
         port = full.getsockname()[1]
         filling = [socket.socket() for _ in range(4)]
-        for each in filling:
-            each.setblocking(False)
-            each.connect_ex(("127.0.0.1", port))
+        for client in filling:
+            client.setblocking(False)
+            client.connect_ex(("127.0.0.1", port))
         run(scenario(port))
-        for each in filling:
-            each.close()
+        for client in filling:
+            client.close()
 
 
 @on_each_loop
