@@ -31,7 +31,7 @@ def before(client: AsyncElasticsearch, request: str, *acts: Act, having: str = "
 
 @contextmanager
 def behind(client: AsyncElasticsearch, request: str, *acts: Act, having: str = "") -> Iterator[SeenRequests]:
-    """Call each act with the body of one of the responses, which it may change; it may raise."""
+    """Call each act with the body of one of the responses, which it may change, or replace by bytes; it may raise."""
     with _interposed(client, request, having, acts, is_behind=True) as seen:
         yield seen
 
@@ -44,11 +44,11 @@ def _interposed(
     send = transport.perform_request
     method, part = request.split(" ")
 
-    async def act(*given: object) -> None:
+    async def act(*given: object) -> object:
         seen.is_acting = True
         try:
-            if isawaitable(done := left.pop(0)(*given)):
-                await done
+            done = left.pop(0)(*given)
+            return await done if isawaitable(done) else done
         finally:
             seen.is_acting = False
 
@@ -59,10 +59,11 @@ def _interposed(
             await act()
         response = await send(called, target, **given)
         if is_one and left and is_behind:
-            await act(response.body)
+            answer = await act(response.body)
+            response = response._replace(body=answer) if isinstance(answer, bytes) else response
         return response
 
-    transport.perform_request = perform_request  # type: ignore[method-assign]
+    transport.perform_request = perform_request  # type: ignore[method-assign, assignment]
     try:
         yield seen
     finally:
@@ -72,3 +73,15 @@ def _interposed(
 def lose(*_: object) -> NoReturn:
     """Break the connection, before a request or behind it."""
     raise ConnectionError("lost")
+
+
+class Killed(Exception):
+    """Ends a run in the midst of its work."""
+
+
+def kill(*_: object) -> NoReturn:
+    raise Killed
+
+
+def nothing(*_: object) -> None:
+    """Let one of the requests pass."""

@@ -4,12 +4,14 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import orjson
 import pytest
 from elasticsearch import AsyncElasticsearch
 
+from cluster import client as cluster_client
 from cluster.connection import ConnectionSettings
 from cluster.control_index import Mark, read_mark
 from indexer import IndexerContext, IndexerSettings, RebuildRequest, RunSummary, Source, open_source, reindex, update
@@ -76,9 +78,9 @@ class Bench:
         """Return an indexer context for this prefix; options are settings."""
         return IndexerContext(self.client, self.connection, replace(self.settings, **options))
 
-    def writer(self, on_wait: Callable[[str], None] = ignore_wait) -> UpdateWriter:
-        """Return a writer of updates of the teams."""
-        return UpdateWriter(self.engine(), TEAM, AdaptiveLimit(self.settings), on_wait)
+    def writer(self, on_wait: Callable[[str], None] = ignore_wait, **options: Any) -> UpdateWriter:
+        """Return a writer of updates of the teams; options are settings."""
+        return UpdateWriter(self.engine(**options), TEAM, AdaptiveLimit(self.settings), on_wait)
 
     async def served(self, resource: Resource) -> dict[str, dict[str, Any]]:
         """Return the documents behind the alias by identifier."""
@@ -120,6 +122,23 @@ class Bench:
         """Return the dead letters of every run, in the order of files and lines."""
         files = sorted((self.folder.parent / "dead-letters").glob("*.ndjson"))
         return [orjson.loads(line) for file in files for line in file.read_bytes().splitlines()]
+
+
+@pytest.fixture
+def constants(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """A function that gives constants of a module other values until the end of the test."""
+
+    def change(module: ModuleType, **values: object) -> None:
+        for name, value in values.items():
+            monkeypatch.setattr(module, name, value)
+
+    return change
+
+
+@pytest.fixture
+def quick_retries(constants: Callable[..., None]) -> None:
+    """Shorten the first wait before a request is repeated to a hundredth."""
+    constants(cluster_client, _INITIAL_SECONDS=0.005)
 
 
 async def live_ranges(bench: Bench, resource: Resource) -> ShardRanges:

@@ -1,9 +1,8 @@
-"""A model of what must be served after rebuilds and updates, record by record, and updates to test it with."""
+"""A model of what must be served after rebuilds and updates, record by record."""
 
 import asyncio
 import datetime as dt
 import os
-import random
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -64,35 +63,6 @@ class ExpectedState:
         for identifier, known in before.items():
             if identifier not in source and identifier not in self.written and known.name and known.moment <= taken_at:
                 self.live[identifier] = TeamState(known.moment, None, "vanished")
-
-
-@dataclass
-class Changes:
-    """Random updates of every kind to the teams of a model."""
-
-    chance: random.Random
-    moment: int
-    count: int = 0
-
-    def some(self, known: dict[str, TeamState], size: int) -> list[tuple[str, TeamState]]:
-        """Return upserts, deletions, late old records, touches and new records, each record once."""
-        chosen = self.chance.sample(sorted(known), size)
-        return [self._change(identifier, known[identifier]) for identifier in chosen]
-
-    def _change(self, identifier: str, known: TeamState) -> tuple[str, TeamState]:
-        self.count += 1
-        self.moment += 1
-        kind = self.chance.choice(["upsert", "deletion", "late", "touch", "new"])
-        if kind == "new":
-            return f"new-{self.count}", TeamState(self.moment, f"name {self.count}")
-        if kind == "late":
-            # A source may bring back what vanished as it was a second before. At the same time the last one would win.
-            earlier = 2 if known.reason == "vanished" else 1
-            return identifier, TeamState(known.moment - earlier, f"late {self.count}")
-        if kind == "touch":
-            return identifier, TeamState(self.moment, known.name, None if known.name else "deleted")
-        gone = kind == "deletion"
-        return identifier, TeamState(self.moment, None if gone else f"name {self.count}", "deleted" if gone else None)
 
 
 def lines(changes: Iterable[tuple[str, TeamState]]) -> list[dict[str, Any]]:

@@ -23,6 +23,16 @@ class ShiftedTime:
         return time.monotonic()
 
 
+@dataclass
+class FrozenTime:
+    """What `indexer.clock` uses of the module `time`, at a second since 1970."""
+
+    seconds: int
+
+    def time_ns(self) -> int:
+        return self.seconds * 1_000_000_000
+
+
 @contextmanager
 def shifted_clock(ahead: float) -> Iterator[ShiftedTime]:
     """Shift the indexer's clock; the shift may be changed meanwhile."""

@@ -92,6 +92,6 @@ def identifiers(prefix: str) -> Iterator[str]:
     for number in range(_TRIED):
         identifier = f"{prefix}{number}"
         documents = [pending_document(identifier, HistoryEvent(0, 0, form)) for form in range(len(FORMS))]
-        if len({(each.version, each.content) for each in documents}) == len(FORMS):
+        if len({(document.version, document.content) for document in documents}) == len(FORMS):
             yield identifier
     raise AssertionError("Hardly any identifier is left whose states are all ordered.")

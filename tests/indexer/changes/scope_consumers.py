@@ -34,33 +34,33 @@ class ConsumerView(NamedTuple):
     documents: list[dict[str, Any]]  # by rising sequence, none behind the mark
 
     def copy(self, scope: Collection[str]) -> Copy:
-        alive = [each for each in self.documents if not each["deleted"] and each["company"] in scope]
-        return {each["id"]: each["record"]["name"] for each in alive}
+        alive = [document for document in self.documents if not document["deleted"] and document["company"] in scope]
+        return {document["id"]: document["record"]["name"] for document in alive}
 
     def replayed(self, known: Copy, since: int, scope: Collection[str]) -> Copy:
         """Apply every document of a scope after a position to a copy."""
         copy = dict(known)
-        for each in self.documents:
-            if each["sequence"] <= since or each["company"] not in scope or each.get("moved_to") in scope:
+        for document in self.documents:
+            if document["sequence"] <= since or document["company"] not in scope or document.get("moved_to") in scope:
                 continue
-            if each["deleted"]:
-                copy.pop(split_document_id(each["id"])[1], None)
+            if document["deleted"]:
+                copy.pop(split_document_id(document["id"])[1], None)
             else:
-                copy[each["id"]] = each["record"]["name"]
+                copy[document["id"]] = document["record"]["name"]
         return copy
 
 
 async def read_view(bench: Bench) -> ConsumerView:
     """Return the live teams; every stamp must be at or below the mark."""
     mark = await bench.mark(TEAM)
-    documents = sorted((await bench.served(TEAM)).values(), key=lambda each: each["sequence"])
-    assert all(each["sequence"] <= mark.sequence and each["clock"] <= mark.clock for each in documents)
+    documents = sorted((await bench.served(TEAM)).values(), key=lambda document: document["sequence"])
+    assert all(document["sequence"] <= mark.sequence and document["clock"] <= mark.clock for document in documents)
     return ConsumerView(mark.sequence, mark.forgotten, mark.epoch, documents)
 
 
 def wrong_copies(now: ConsumerView, before: Iterable[ConsumerView]) -> list[tuple[int, list[str], Copy, Copy]]:
     """Return the scopes whose consumer ends with a wrong copy, starting from an earlier copy or from none."""
-    starts = [(each.sequence, each) for each in before if each.epoch == now.epoch and each.sequence >= now.forgotten]
+    starts = [(view.sequence, view) for view in before if view.epoch == now.epoch and view.sequence >= now.forgotten]
     found = []
     for scope in SCOPES:
         for since, start in [(0, None), *starts]:
@@ -79,5 +79,5 @@ async def begin(bench: Bench, *teams: dict[str, Any]) -> ConsumerView:
 
 def move_documents(now: ConsumerView) -> dict[str, tuple[str, str, int]]:
     """Return reason, new company and sequence of each move."""
-    found = [each for each in now.documents if "/" in each["id"]]
-    return {each["id"]: (each["reason"], each["moved_to"], each["sequence"]) for each in found}
+    found = [document for document in now.documents if "/" in document["id"]]
+    return {document["id"]: (document["reason"], document["moved_to"], document["sequence"]) for document in found}

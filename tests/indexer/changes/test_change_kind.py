@@ -65,8 +65,8 @@ def test_the_newest_is_the_same_in_any_order_and_however_often_it_comes(
 @given(histories)
 def test_one_by_one_the_same_state_is_reached_as_at_once(history: list[PendingDocument]) -> None:
     known = history[0]
-    for each in history:
-        known = each if is_over(each, known) else known
+    for document in history:
+        known = document if is_over(document, known) else known
     assert state(known) == state(newest_by_id(history)[ONE])
 
 
@@ -76,14 +76,14 @@ def test_the_latest_time_wins_and_at_that_time_a_deletion(history: list[HistoryE
     winner = newest_by_id([pending_document(ONE, event) for event in history])[ONE]
     assert winner.updated_milliseconds == int(dt.datetime.fromisoformat(MOMENTS[last]).timestamp() * 1000)
     assert winner.version >> 10 == pending_document(ONE, HistoryEvent(0, last, 0)).version >> 10
-    assert winner.is_tombstone is any(FORMS[each.form].price is None for each in history if each.moment == last)
+    assert winner.is_tombstone is any(FORMS[event.form].price is None for event in history if event.moment == last)
     assert state(winner) == state(pending_document(ONE, latest(ONE, history)))
 
 
 def test_forms_that_differ_in_volatile_members_alone_are_ordered_and_no_change() -> None:
     forms = [pending_document(ONE, HistoryEvent(0, 0, FORMS.index(form))) for form in VOLATILE_FORMS]
-    assert len({each.content for each in forms}) == 1
-    low, *_, high = sorted(forms, key=lambda each: each.version)
+    assert len({document.content for document in forms}) == 1
+    low, *_, high = sorted(forms, key=lambda document: document.version)
     assert change_kind(high, row(low)) is ChangeKind.UNCHANGED
     assert change_kind(low, row(high)) is ChangeKind.STALE
 
@@ -95,9 +95,9 @@ def test_every_state_of_its_moment_is_over_an_absence_and_no_earlier_one(company
     vanished = tombstone_document(ONE, company, moment, TombstoneReason.VANISHED)
     absent = structs.replace(row(vanished), reason="vanished")
     same, earlier = ([pending_document(ONE, HistoryEvent(0, at, form)) for form in range(len(FORMS))] for at in (1, 0))
-    assert {change_kind(each, absent) for each in same} == {ChangeKind.CHANGED}
-    assert {change_kind(each, absent) for each in earlier} == {ChangeKind.STALE}
-    assert {change_kind_in_rebuild(each, absent) for each in [*same, *earlier]} == {ChangeKind.CHANGED}
+    assert {change_kind(document, absent) for document in same} == {ChangeKind.CHANGED}
+    assert {change_kind(document, absent) for document in earlier} == {ChangeKind.STALE}
+    assert {change_kind_in_rebuild(document, absent) for document in [*same, *earlier]} == {ChangeKind.CHANGED}
 
 
 @given(documents, documents)

@@ -1,20 +1,16 @@
 """Moves: what is stored of a record that leaves a company, and that no failure ever loses one."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import orjson
 import pytest
 
 from cluster.control_index import mark_id, read_mark
-from indexer import ElasticsearchError, RunStage, open_source, prune
-from indexer.bulk import AdaptiveLimit, BulkResult, BulkSender, BulkWrite, delete_documents
+from indexer import RunStage, open_source, prune
 from indexer.changes.stamps import newest_by_id
-from indexer.changes.update_writer import UpdateWriter
 from indexer.documents.builder import PendingDocument
 from indexer.documents.companies import Companies
 from indexer.documents.line_parser import LineParser, ParsedChunk
-from indexer.generations.lifecycle import GenerationLifecycle
 from indexer.reporting.report import ResourceReport
 from indexer.source.lines import SourceLine
 from indexer.verify.verification import verify_against_source
@@ -30,6 +26,7 @@ from tests.indexer.changes.scope_consumers import (
     wrong_copies,
 )
 from tests.indexer.changes.test_fenced_sessions import expire_lock
+from tests.indexer.client_requests import Killed, before, kill
 from tests.indexer.conftest import Bench
 from tests.indexer.expected_state import at_stage, run_in_thread
 from tests.records import write
@@ -37,26 +34,9 @@ from tests.records import write
 _EVER = 36_500.0
 
 
-def break_at(monkeypatch: pytest.MonkeyPatch, text: bytes, error: Exception) -> None:
-    """Fail the first request that would write a document with this text."""
-    original = BulkSender.send
-    waiting = [error]
-
-    async def send(self: BulkSender, writes: Sequence[BulkWrite]) -> BulkResult:
-        if waiting and any(text in write.source for write in writes):
-            raise waiting.pop()
-        return await original(self, writes)
-
-    monkeypatch.setattr(BulkSender, "send", send)
-
-
-def update_writer(bench: Bench) -> UpdateWriter:
-    return UpdateWriter(bench.engine(), TEAM, AdaptiveLimit(bench.settings), lambda _: None)
-
-
 def pending(*teams: dict[str, Any]) -> dict[str, PendingDocument]:
     parser = LineParser(TEAM, Companies(set(KEYS)))
-    return newest_by_id([parser.parse(SourceLine("file", 1, orjson.dumps(each)), ParsedChunk()) for each in teams])
+    return newest_by_id([parser.parse(SourceLine("file", 1, orjson.dumps(sent)), ParsedChunk()) for sent in teams])
 
 
 async def rebuild(bench: Bench, *teams: dict[str, Any]) -> ResourceReport:
@@ -73,8 +53,8 @@ async def test_a_move_by_an_update_leaves_a_departure_below_the_record_and_again
     await bench.update({TEAM: lines})
     second = await read_view(bench)
     assert move_documents(second) == {"a/x": ("moved", "b", 4), "a/y": ("moved", "b", 5)}
-    documents = {each["id"]: each for each in second.documents}
-    assert [documents[each]["sequence"] for each in "xyz"] == [6, 7, 8]
+    documents = {document["id"]: document for document in second.documents}
+    assert [documents[name]["sequence"] for name in "xyz"] == [6, 7, 8]
     gone, there = documents["a/x"], documents["x"]
     assert (gone["feed_key"], gone["company"], gone["deleted"], gone["bucket"]) == ("a:a/x", "a", True, bucket("x"))
     assert "proof_high" not in gone.keys() | documents["y"].keys()
@@ -84,7 +64,7 @@ async def test_a_move_by_an_update_leaves_a_departure_below_the_record_and_again
     assert (summary.report_for("teams").unchanged, await read_view(bench)) == (3, second)
     await bench.update({TEAM: [team("z", "c", 3), team("x", "a", 3), team("y", "c", 3)]})
     third = await read_view(bench)
-    assert {each: state[:2] for each, state in move_documents(third).items()} == {
+    assert {name: state[:2] for name, state in move_documents(third).items()} == {
         "a/x": ("moved", "b"),
         "b/x": ("moved", "a"),
         "a/y": ("moved", "b"),
@@ -103,7 +83,7 @@ async def test_a_rebuild_leaves_departures_carries_those_that_are_there_and_coun
     source = [team("x", "b", 2), team("y", "c", 2), team("z", "a", 1), team("w", "c", 3)]
     report = await rebuild(bench, *source)
     third = await read_view(bench)
-    assert {each: state[:2] for each, state in move_documents(third).items()} == {
+    assert {name: state[:2] for name, state in move_documents(third).items()} == {
         "a/x": ("moved", "b"),
         "a/y": ("moved", "c"),
         "a/w": ("deleted", "c"),
@@ -141,25 +121,21 @@ async def test_what_updates_move_while_the_source_moves_it_too_leads_to_where_it
     assert wrong_copies(now, looks) == []
 
 
-@pytest.mark.parametrize("text", [b'"id":"a/x"', b'"id":"x"'])
+@pytest.mark.parametrize("text", ['"id":"a/x"', '"id":"x"'])
 @pytest.mark.parametrize("is_killed", [True, False])
-async def test_an_update_killed_before_or_after_a_move_loses_nothing(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, text: bytes, is_killed: bool
-) -> None:
+async def test_an_update_killed_before_or_after_a_move_loses_nothing(bench: Bench, text: str, is_killed: bool) -> None:
     """After a kill its successor recovers it; otherwise the writer does, with the mark that it publishes at its end."""
-    first, dying = await begin(bench, team("x", "a", 1), team("y", "a", 1)), update_writer(bench)
+    first, dying = await begin(bench, team("x", "a", 1), team("y", "a", 1)), bench.writer()
     await dying.apply(pending(team("y", "a", 2, "other")))
-    with monkeypatch.context() as broken:
-        break_at(broken, text, ElasticsearchError("broken"))
-        with pytest.raises(ElasticsearchError):
-            await dying.apply(pending(team("x", "b", 2)))
+    with before(bench.client, "POST /_bulk", kill, having=text), pytest.raises(Killed):
+        await dying.apply(pending(team("x", "b", 2)))
     await (expire_lock(bench) if is_killed else dying.publish())
     if not is_killed:
         await dying.release()
     await bench.update({TEAM: [team("y", "a", 3, "new")]})
     await dying.release()
     between = await read_view(bench)
-    assert ("a/x" in move_documents(between)) is (text == b'"id":"x"')
+    assert ("a/x" in move_documents(between)) is (text == '"id":"x"')
     assert between.copy("a") == {"x": "same", "y": "new"}
     assert wrong_copies(between, [first]) == []
     await bench.update({TEAM: [team("x", "b", 2)]})
@@ -178,7 +154,7 @@ async def test_the_widest_identifier_moves(bench: Bench) -> None:
 
 
 async def test_a_writer_that_lost_its_lock_republishes_records_above_their_moves(bench: Bench) -> None:
-    first, asleep = await begin(bench, team("x", "a", 1), team("y", "a", 1)), update_writer(bench)
+    first, asleep = await begin(bench, team("x", "a", 1), team("y", "a", 1)), bench.writer()
     for company, moment in (("b", 2), ("a", 3)):
         await asleep.apply(pending(team("x", company, moment)))
     await expire_lock(bench)
@@ -187,37 +163,33 @@ async def test_a_writer_that_lost_its_lock_republishes_records_above_their_moves
     await asleep.publish()
     await asleep.release()
     now = await read_view(bench)
-    assert [wrong_copies(each, [first, between]) for each in (between, now)] == [[], []]
-    (record,) = [each for each in now.documents if each["id"] == "x"]
+    assert [wrong_copies(view, [first, between]) for view in (between, now)] == [[], []]
+    (record,) = [document for document in now.documents if document["id"] == "x"]
     assert record["sequence"] > max(state[2] for state in move_documents(now).values())
 
 
 @pytest.mark.parametrize("way", ["prune", "rebuild"])
-async def test_how_far_tombstones_are_forgotten_is_published_before_any_is_gone(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, way: str
-) -> None:
+async def test_how_far_tombstones_are_forgotten_is_published_before_any_is_gone(bench: Bench, way: str) -> None:
     first = await begin(bench, team("x", "a", 1), team("y", "a", 1), team("z", "a", 1))
     await bench.update({TEAM: [team("x", "b", 2), team("y", "a", 2, None)]})
     second = await read_view(bench)
     assert (second.forgotten, len(move_documents(second))) == (0, 1)
     found: list[ConsumerView] = []
 
-    async def seen(*given: Any, **options: Any) -> Any:
+    async def look() -> None:
         found.append(await read_view(bench))
-        return await original(*given, **options)
 
-    original: Any = delete_documents if way == "prune" else GenerationLifecycle.swap
-    with monkeypatch.context() as watched:
-        if way == "prune":
-            watched.setattr("indexer.maintenance.pruning.delete_documents", seen)
+    write(bench.folder, {TEAM: [team("x", "b", 2), team("z", "a", 1)]})
+    if way == "prune":
+        with before(bench.client, "POST /_bulk", *[look] * 9):
             await prune(bench.engine(tombstone_days=0))
-        else:
-            watched.setattr(GenerationLifecycle, "swap", seen)
-            write(bench.folder, {TEAM: [team("x", "b", 2), team("z", "a", 1)]})
+    else:
+        swap = f"'alias': '{bench.connection.alias(TEAM)}'"
+        with before(bench.client, "POST /_aliases", *[look] * 9, having=swap):
             await bench.build_folder([TEAM], tombstone_days=0)
     now = await read_view(bench)
-    assert [(each.forgotten, len(each.documents)) for each in found] == [(6, 4)]
-    assert (now.forgotten, [each["id"] for each in now.documents]) == (6, ["z", "x"])
+    assert [(view.forgotten, len(view.documents)) for view in found] == [(6, 4)]
+    assert (now.forgotten, [document["id"] for document in now.documents]) == (6, ["z", "x"])
     await bench.update({TEAM: [team("z", "a", 2, "new")]})
     await rebuild(bench, team("x", "b", 2), team("z", "a", 1))
     assert (await bench.mark(TEAM)).forgotten == 6

@@ -81,4 +81,4 @@ async def test_every_consumer_of_one_or_two_companies_ends_with_what_is_live(
     history.looks.append(await read_view(bench))
     for _ in range(amount(6, 150)):
         await history.go_on()
-    assert len({each.sequence for each in history.looks}) > 4
+    assert len({view.sequence for view in history.looks}) > 4

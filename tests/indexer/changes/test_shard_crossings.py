@@ -1,20 +1,20 @@
 """A record that moves to a company in another shard is served exactly once at every mark, whatever is visible when."""
 
+from functools import partial
 from typing import Any
 
 import pytest
 
-from indexer.bulk import BulkSender, BulkWrite
-from indexer.changes import update_writer
-from indexer.changes.write_session import open_write_session
-from indexer.generations.candidate import Candidate
+from indexer import ResourceReport, RunStage
 from indexer.rollback import rollback
 from mappings import COMPANY, TEAM
 from mappings.shards import ShardRanges
 from mappings.stored_document import feed_key
 from service.search.placement import ShardScope, visible_query
 from tests.indexer.changes.scope_consumers import COMPANIES, team
+from tests.indexer.client_requests import behind
 from tests.indexer.conftest import Bench, live_ranges
+from tests.indexer.expected_state import at_stage, run_in_thread
 
 # Each company has a shard of its own.
 TEAMS = [team(f"{number}{company}", company, number) for company in "abc" for number in range(3)]
@@ -49,7 +49,7 @@ async def served(bench: Bench, sequence: int, query: dict[str, Any] | None = Non
 
 def expected(moved: dict[str, str] | None = None) -> Served:
     return {
-        each["record"]["uuid"]: [(moved or {}).get(each["record"]["uuid"], each["record"]["uuid"][1])] for each in TEAMS
+        sent["record"]["uuid"]: [(moved or {}).get(sent["record"]["uuid"], sent["record"]["uuid"][1])] for sent in TEAMS
     }
 
 
@@ -73,28 +73,20 @@ async def test_each_company_has_its_shard(bench: Bench, ranges: ShardRanges) -> 
 
 @pytest.mark.parametrize("first", ["", "a", "b", "ab"])
 @pytest.mark.parametrize("second", ["", "a", "b", "ab"])
-async def test_a_move_happens_at_a_mark(
-    bench: Bench, ranges: ShardRanges, monkeypatch: pytest.MonkeyPatch, first: str, second: str
-) -> None:
+async def test_a_move_happens_at_a_mark(bench: Bench, ranges: ShardRanges, first: str, second: str) -> None:
     """Between any two requests, any of the two shards may become visible."""
-    before = (await bench.mark(TEAM)).sequence
+    earlier = (await bench.mark(TEAM)).sequence
     seen: list[Served] = []
-    steps = iter(["", first, second])
-    original = BulkSender.send
 
-    async def send(sender: BulkSender, writes: Any) -> Any:
-        result = await original(sender, writes)
-        if writes and sender.ranges == ranges:
-            await make_visible(bench, ranges, next(steps, ""))
-            seen.append(await served(bench, before))
-        return result
+    async def look(visible: str, _: object) -> None:
+        await make_visible(bench, ranges, visible)
+        seen.append(await served(bench, earlier))
 
-    with monkeypatch.context() as watched:
-        watched.setattr(BulkSender, "send", send)
+    with behind(bench.client, "POST /_bulk", *(partial(look, visible) for visible in ("", first, second))) as bulks:
         await bench.update({TEAM: [team("1a", "b", 100)]})
-    assert len(seen) == 3  # the move, the new copy, the left one
+    assert bulks.count == 3  # the move, the new copy, the left one
     assert seen == [expected()] * 3
-    assert await served(bench, before) == expected()
+    assert await served(bench, earlier) == expected()
     assert await served(bench, (await bench.mark(TEAM)).sequence) == expected({"1a": "b"})
 
 
@@ -110,33 +102,11 @@ async def test_moves_there_and_back_are_seen_once_at_every_mark(bench: Bench, ra
     assert ranges == await live_ranges(bench, TEAM)
 
 
-async def test_a_killed_move_is_finished_by_the_next_session(
-    bench: Bench, ranges: ShardRanges, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The new copy was written, the old one was not marked: no mark is published before it is."""
-    before = (await bench.mark(TEAM)).sequence
-
-    async def killed(_: BulkSender, writes: list[BulkWrite]) -> None:
-        if writes:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as watched:
-        watched.setattr(update_writer, "write_all", killed)
-        with pytest.raises(KeyboardInterrupt):
-            await bench.update({TEAM: [team("1a", "b", 100)]})
-    await make_visible(bench, ranges, "abc")
-    assert await served(bench, before) == expected()
-    async with open_write_session(bench.engine(lock_wait_seconds=60.0), TEAM, lambda _: None) as session:
-        await session.publish()
-    assert await served(bench, before) == expected()
-    assert await served(bench, (await bench.mark(TEAM)).sequence) == expected({"1a": "b"})
-
-
 @pytest.mark.usefixtures("ranges")
 async def test_a_rebuild_and_a_rollback_have_one_copy(bench: Bench) -> None:
     """A rebuild leaves the left copies behind; a rollback replays moves into the shards of the earlier generation."""
     await bench.update({TEAM: [team("1a", "b", 100), team("1b", "c", 100)]})
-    lines = [each for each in TEAMS if each["record"]["uuid"] not in {"1a", "1b"}]
+    lines = [sent for sent in TEAMS if sent["record"]["uuid"] not in {"1a", "1b"}]
     moved = [team("1a", "b", 100), team("1b", "c", 100)]
     summary = await bench.build({COMPANY: COMPANIES, TEAM: [*lines, *moved]})
     assert summary.exit_code == 0, summary
@@ -151,20 +121,19 @@ async def test_a_rebuild_and_a_rollback_have_one_copy(bench: Bench) -> None:
 
 
 @pytest.mark.usefixtures("ranges")
-async def test_an_update_that_arrives_during_a_rebuild_moves_its_record_there_too(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_update_that_arrives_during_a_rebuild_moves_its_record_there_too(bench: Bench) -> None:
     """The candidate has the record in the shard of its source until the update is replayed."""
-    original = Candidate.catch_up
-    updates = iter([[team("1a", "b", 100)], [team("1a", "c", 101), team("1b", "a", 100)], []])
+    updates = iter([[team("1a", "b", 100)], [team("1a", "c", 101), team("1b", "a", 100)]])
+    stages = [
+        at_stage(stage, lambda: run_in_thread(bench, lambda own: own.update({TEAM: next(updates)})))
+        for stage in (RunStage.COMPARING, RunStage.SWAPPING)
+    ]
 
-    async def catch_up(candidate: Candidate, live: str) -> None:
-        if candidate.job.resource is TEAM and (lines := next(updates, [])):
-            await bench.update({TEAM: lines})
-        await original(candidate, live)
+    def show(report: ResourceReport) -> None:
+        for stage in stages if report.resource == "teams" else ():
+            stage(report)
 
-    monkeypatch.setattr(Candidate, "catch_up", catch_up)
-    summary = await bench.build({COMPANY: COMPANIES, TEAM: TEAMS})
+    summary = await bench.build({COMPANY: COMPANIES, TEAM: TEAMS}, on_progress=show)
     assert summary.exit_code == 0, summary
     assert await bench.live(TEAM) == "teams-v0002"
     found = await served(bench, (await bench.mark(TEAM)).sequence)

@@ -25,18 +25,10 @@ async def start(bench: Bench) -> None:
     assert (await bench.build({COMPANY: [envelope(COMPANY)], TEAM: [envelope(TEAM)]})).exit_code == 0
 
 
-async def names(bench: Bench) -> dict[str, str | None]:
-    """Return the names of the teams that are served, None for tombstones."""
-    return {
-        identifier: None if document["deleted"] else document["record"]["name"]
-        for identifier, document in (await bench.served(TEAM)).items()
-    }
-
-
 def written(path: Path, sent: list[Any]) -> Path:
     """Write a file of envelopes."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"".join(orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE) for each in sent))
+    path.write_bytes(b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in sent))
     return path
 
 
@@ -66,7 +58,7 @@ async def test_an_update_takes_a_folder_and_files(bench: Bench, kind: str) -> No
     elif kind == "file with an option":
         arguments = (written(folder / "changes.ndjson", UPDATES), "--resource", "teams")
     else:
-        arguments = (written(folder / "changes.ndjson", [each | {"resource": "teams"} for each in UPDATES]),)
+        arguments = (written(folder / "changes.ndjson", [line | {"resource": "teams"} for line in UPDATES]),)
     code, out, err = await run(bench, "update", *arguments, "--json")
     assert (code, err) == (0, "")
     *progress, summary = lines(out)
@@ -74,7 +66,7 @@ async def test_an_update_takes_a_folder_and_files(bench: Bench, kind: str) -> No
     assert (summary["event"], summary["exit_code"]) == ("summary", 0)
     report = summary["resources"]["teams"]
     assert (report["stage"], report["read"], report["indexed"], report["dead"]) == ("updated", 3, 3, 0)
-    assert await names(bench) == APPLIED
+    assert await bench.names() == APPLIED
     assert await bench.live(TEAM) == "teams-v0001"
 
 
@@ -103,7 +95,7 @@ async def test_lines_through_standard_input_are_served_as_they_come(bench: Bench
         await _published(bench, number)
     out, err = await process.communicate(b"{}\n")
     assert process.returncode == 1
-    assert await names(bench) == APPLIED
+    assert await bench.names() == APPLIED
     report = lines(out.decode())[-1]["resources"]["teams"]
     assert (report["read"], report["indexed"], report["dead"]) == (4, 3, 1)
     assert err.decode().splitlines() == [
@@ -130,7 +122,7 @@ async def test_bad_lines_of_an_update_end_with_1_and_the_good_ones_are_served(be
     await start(bench)
     foreign = envelope(TEAM, {"uuid": "x"}, platform_company_id="unknown")
     path = written(
-        bench.folder.parent / "changes.ndjson", [each | {"resource": "teams"} for each in [*UPDATES, foreign]]
+        bench.folder.parent / "changes.ndjson", [line | {"resource": "teams"} for line in [*UPDATES, foreign]]
     )
     path.write_bytes(path.read_bytes() + b'{"resource":"tems"}\n')
     code, out, err = await run(bench, "update", path, "--json")
@@ -142,7 +134,7 @@ async def test_bad_lines_of_an_update_end_with_1_and_the_good_ones_are_served(be
         f"1 of 1 unnamed are invalid and were not loaded: see {resources['unnamed']['dead_letters']}.",
         f"  changes.ndjson:5: resource: is 'tems': use one of {', '.join(resource.alias for resource in RESOURCES)}",
     ]
-    assert await names(bench) == APPLIED
+    assert await bench.names() == APPLIED
 
 
 async def test_an_update_of_what_was_never_built_ends_with_1_and_says_what_to_do(bench: Bench) -> None:

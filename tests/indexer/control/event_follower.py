@@ -42,7 +42,7 @@ class EventFollower:
     async def poll(self, size: int = _EVERY) -> list[int]:
         """Read one page and return its numbers; a number always refers to the same state of one document."""
         ledger = await self.ledger()
-        found = sorted([each for resource in RESOURCES for each in await self._behind(ledger, resource)])[:size]
+        found = sorted([event for resource in RESOURCES for event in await self._behind(ledger, resource)])[:size]
         for number, alias, identifier, state in found:
             assert number > self.last
             assert self.published.setdefault(number, (alias, state.sequence)) == (alias, state.sequence)

@@ -248,9 +248,9 @@ class World:
         for alias, live in self.live.items():
             low, high = ledger.sequence_at(alias, after), ledger.published_sequence(alias)
             output = [
-                (ledger.event_number(alias, each.sequence), name)
-                for name, each in live.seen.items()
-                if low < each.sequence <= high
+                (ledger.event_number(alias, document.sequence), name)
+                for name, document in live.seen.items()
+                if low < document.sequence <= high
             ]
             found += [(number, alias, name) for number, name in output if number is not None]
         return sorted(found)

@@ -4,7 +4,6 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -193,9 +192,8 @@ def play(steps: list[Step]) -> None:
 
 
 def test_in_every_order_of_steps_nothing_is_missed_and_no_number_changes(
-    monkeypatch: pytest.MonkeyPatch, amount: Callable[[int, int], int]
+    constants: Callable[..., None], amount: Callable[[int, int], int]
 ) -> None:
-    monkeypatch.setattr(publications, "PUBLICATIONS_PER_ARCHIVE", 3)
-    monkeypatch.setattr(publications, "MAX_PUBLICATIONS", 12)
+    constants(publications, PUBLICATIONS_PER_ARCHIVE=3, MAX_PUBLICATIONS=12)
     checks = [HealthCheck.large_base_example, HealthCheck.data_too_large, HealthCheck.too_slow]
     settings(max_examples=amount(100, 5_000), suppress_health_check=checks)(play)()

@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 from elasticsearch import ConnectionError  # noqa: A004 - the client's name for it
@@ -12,17 +12,15 @@ import cluster.control_index as publications
 from cluster.control_index import HEAD_ID
 from indexer import prune, rollback
 from indexer.after_publish import PublicationPace, after_publish
-from indexer.changes.write_session import WriteSession
 from indexer.reso.event_ledger import publish_events
 from mappings import COMPANY, OFFICE, TEAM
 from tests.indexer.changing_sources import changes, first
+from tests.indexer.client_requests import Killed, before, behind, kill, lose
 from tests.indexer.conftest import Bench
 from tests.indexer.control.event_follower import following
 from tests.indexer.faults.process_killer import KillPoint, killer
-from tests.indexer.faulty_responses import FaultyResponses
 from tests.records import deletion, envelope
 
-# The package has a function of the same name.
 NEWER = "2026-03-03T00:00:00Z"
 
 
@@ -91,22 +89,16 @@ async def prune_nothing(bench: Bench) -> None:
 
 @pytest.mark.parametrize("next_run", [update_nothing, rebuild_another, prune_nothing])
 async def test_a_change_of_a_killed_run_is_published_by_the_next_run_of_any_kind(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, next_run: Callable[[Bench], Awaitable[None]]
+    bench: Bench, next_run: Callable[[Bench], Awaitable[None]]
 ) -> None:
     await start(bench)
-    monkeypatch.setattr("indexer.after_publish.AFTER_PUBLISH", (killed,))
-    with pytest.raises(RuntimeError):
+    with before(bench.client, "POST /_mget", *[kill] * 9, having=f"'{HEAD_ID}'"), pytest.raises(Killed):
         await bench.update({TEAM: [team("t3")]})
-    monkeypatch.undo()
     async with following(bench) as follower:
         assert await follower.poll() == [1, 2, 3, 4, 5]
         await next_run(bench)
         assert await follower.poll() == [6]
         assert follower.copy == await follower.live()
-
-
-async def killed(*_: object, **__: object) -> NoReturn:
-    raise RuntimeError
 
 
 async def test_an_update_that_is_killed_again_and_again_loses_no_event(
@@ -175,14 +167,14 @@ async def test_without_a_ledger_the_next_run_publishes_every_resource(bench: Ben
         assert follower.copy == await follower.live()
 
 
-async def test_concurrent_publishers_publish_everything_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publications, "PUBLICATIONS_PER_ARCHIVE", 3)
+async def test_concurrent_publishers_publish_everything_once(bench: Bench, constants: Callable[..., None]) -> None:
+    constants(publications, PUBLICATIONS_PER_ARCHIVE=3)
     await start(bench)
     async with following(bench) as follower:
         for number in range(8):
-            with monkeypatch.context() as patch:
-                patch.setattr("indexer.after_publish.AFTER_PUBLISH", ())
-                await bench.update({TEAM: [team(f"t{number}", "t")], OFFICE: [office(f"o{number}", "o")]})
+            lines = {TEAM: [team(f"t{number}", "t")], OFFICE: [office(f"o{number}", "o")]}
+            with before(bench.client, "POST /_mget", *[kill] * 9, having=f"'{HEAD_ID}'"), pytest.raises(Killed):
+                await bench.update(lines)
             await asyncio.gather(*(publish_events(bench.engine()) for _ in range(10)))
             await follower.poll()
         assert follower.copy == await follower.live()
@@ -191,10 +183,9 @@ async def test_concurrent_publishers_publish_everything_once(bench: Bench, monke
 
 
 async def test_above_the_maximum_everything_is_published_again_and_no_archive_is_left(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, constants: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(publications, "PUBLICATIONS_PER_ARCHIVE", 3)
-    monkeypatch.setattr(publications, "MAX_PUBLICATIONS", 9)
+    constants(publications, PUBLICATIONS_PER_ARCHIVE=3, MAX_PUBLICATIONS=9)
     await start(bench)
     async with following(bench) as follower:
         while not (head := (await follower.ledger()).head).first:
@@ -209,22 +200,13 @@ async def test_above_the_maximum_everything_is_published_again_and_no_archive_is
         assert [document["found"] for document in found["docs"]] == [False] * len(kept)
 
 
-async def test_a_mark_published_during_another_append_is_appended_by_its_own_run(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_mark_published_during_another_append_is_appended_by_its_own_run(bench: Bench) -> None:
     await start(bench)
-    publish, published = WriteSession.publish_mark, 0
-
-    async def first_publisher(writer: WriteSession, mark: Any) -> None:
-        nonlocal published
-        await publish_events(bench.engine())
-        await publish(writer, mark)
-        published += 1
-
-    monkeypatch.setattr(WriteSession, "publish_mark", first_publisher)
-    await bench.update({TEAM: [team("t3")]})
+    mark = "PUT /_doc/mark-"
+    with before(bench.client, mark, lambda: publish_events(bench.engine())) as marks:
+        await bench.update({TEAM: [team("t3")]})
     async with following(bench) as follower:
-        assert published
+        assert marks.count
         assert await follower.poll() == [1, 2, 3, 4, 5, 6]
 
 
@@ -240,13 +222,8 @@ def test_a_run_may_let_the_ledger_grow_fast_for_a_while_and_slowly_after_that(mo
     assert not pacing.allows(1)
 
 
-async def test_a_run_that_fails_does_not_wait_for_its_events(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    def lost(_: dict[str, Any]) -> None:
-        raise ConnectionError("lost")
-
+async def test_a_run_that_fails_does_not_wait_for_its_events(bench: Bench) -> None:
     await bench.build({COMPANY: [envelope(COMPANY)]})
-    faulty = FaultyResponses(bench.client, monkeypatch)
-    faulty.change("/_mget", *[lost] * 100)
-    with pytest.raises(ConnectionError):
+    with behind(bench.client, "POST /_mget", *[lose] * 100) as reads, pytest.raises(ConnectionError):
         await after_publish(bench.engine(), seconds=0.0)
-    assert faulty.seen == 1
+    assert reads.count == 1

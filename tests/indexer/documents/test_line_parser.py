@@ -33,7 +33,7 @@ def test_a_fraction_is_rounded_half_up_and_counted(number: float, whole: int, co
     chunk = ParsedChunk()
     answer = stored(LISTING, {"LotSizeAcres": number}, chunk)["LotSizeAcres"]
     assert (answer, type(answer)) == (whole, int)
-    assert sum(each.count for each in chunk.roundings.values()) == counted
+    assert sum(rounding.count for rounding in chunk.roundings.values()) == counted
 
 
 def test_fractions_inside_nested_objects_are_rounded_too() -> None:
@@ -41,7 +41,7 @@ def test_fractions_inside_nested_objects_are_rounded_too() -> None:
     images = [{"Width": 1.5, "Height": 2.0}, {"Width": 3, "Height": 4.4}]
     found = stored(LISTING, {"ListingImages": images}, chunk)["ListingImages"]
     assert [(image["Width"], image["Height"]) for image in found] == [(2, 2), (3, 4)]
-    assert sum(each.count for each in chunk.roundings.values()) == 2
+    assert sum(rounding.count for rounding in chunk.roundings.values()) == 2
 
 
 def test_absent_members_are_null_and_absent_lists_empty_at_every_depth() -> None:

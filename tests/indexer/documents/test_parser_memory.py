@@ -25,10 +25,10 @@ FORMS: dict[str, Callable[[Resource], dict[str, Any]]] = {
 def _left_by(work: Callable[[], None]) -> Counter[str]:
     """Return how many objects more the garbage collector knows after some work, by type."""
     gc.collect()
-    before = Counter(type(each).__name__ for each in gc.get_objects())
+    before = Counter(type(known).__name__ for known in gc.get_objects())
     work()
     gc.collect()
-    return Counter(type(each).__name__ for each in gc.get_objects()) - before
+    return Counter(type(known).__name__ for known in gc.get_objects()) - before
 
 
 @pytest.mark.parametrize("form", FORMS)

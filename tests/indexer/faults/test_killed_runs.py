@@ -1,12 +1,16 @@
-"""Builds and updates that are killed repeatedly reach the same state as undisturbed ones."""
+"""Builds and updates that are killed repeatedly reach the same state as undisturbed ones.
+
+That loaders end with their command is checked, too: until they have, the standard error that they share stays open.
+"""
 
 import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
+import pytest
 
 from cluster.control_index import Mark
 from mappings import COMPANY, TEAM
@@ -23,7 +27,7 @@ from tests.indexer.faults.end_state import (
     stamped_since,
     stored_teams,
 )
-from tests.indexer.faults.process_killer import KillPoint, ProcessKiller, killer
+from tests.indexer.faults.process_killer import KillPoint, killer
 
 Amount = Callable[[int, int], int]
 
@@ -33,10 +37,9 @@ TUNED: dict[str, Any] = {"bulk_documents": BULK, "shrink_limit": 0.5}
 SET = {"BROKERAGE_BULK_DOCUMENTS": str(BULK), "BROKERAGE_SHRINK_LIMIT": "0.5"}
 
 
-def moments(chance: random.Random, bulks: int) -> list[KillPoint]:
+def build_kills(chance: random.Random, bulks: int, _seed: int) -> list[KillPoint]:
     """Return when to kill a build of that many bulk requests: while it reads, after a stage, and at some time."""
     part = max(2, bulks // 2)
-    stages = ["comparing", "finishing", "swapping"]
     return [
         KillPoint("reading", chance.randint(part // 2, part), only_bulks=True, is_effective=chance.random() < 0.5),
         chance.choice(
@@ -45,8 +48,39 @@ def moments(chance: random.Random, bulks: int) -> list[KillPoint]:
                 KillPoint("", seconds=chance.uniform(0.5, 3)),
             ]
         ),
-        KillPoint(chance.choice(stages), chance.randint(1, 12), is_effective=chance.random() < 0.5),
+        KillPoint(
+            chance.choice(["comparing", "finishing", "swapping"]),
+            chance.randint(1, 12),
+            is_effective=chance.random() < 0.5,
+        ),
     ]
+
+
+def loader_kills(chance: random.Random, _bulks: int, seed: int) -> list[KillPoint]:
+    """Return when to kill the command while it reads, and then when to kill its loaders or, every other time, itself.
+
+    A run that was killed after it had loaded everything has no loaders when it resumes.
+    """
+    reading = KillPoint("reading", chance.randint(24, 36), only_bulks=True, is_effective=chance.random() < 0.5)
+    later = KillPoint(chance.choice(["comparing", "finishing", "swapping"]), chance.randint(1, 12))
+    return [reading, later if seed % 2 else KillPoint("reading", chance.randint(2, 6), only_bulks=True, victims=3)]
+
+
+class KilledBuild(NamedTuple):
+    """A build, the number of its teams and of repetitions as `amount` takes them, and when it is killed."""
+
+    is_first: bool
+    teams: int
+    repetitions: int
+    kills: Callable[[random.Random, int, int], list[KillPoint]]
+    options: tuple[str, ...] = ()
+
+
+BUILDS = {
+    "first build": KilledBuild(is_first=True, teams=1_500, repetitions=7, kills=build_kills),
+    "rebuild": KilledBuild(is_first=False, teams=1_500, repetitions=7, kills=build_kills),
+    "rebuild by processes": KilledBuild(False, 1_200, 24, loader_kills, ("--processes", "2")),
+}
 
 
 async def started(bench: Bench, count: int) -> None:
@@ -95,55 +129,44 @@ def check_stamps(found: dict[str, StoredTeam], mark: Mark, known: dict[str, Stor
     assert {name: found[name][2:] for name in same} == {name: known[name][2:] for name in same}
 
 
-async def kill_builds(bench: Bench, doing: ProcessKiller, chance: random.Random, lines: Lines) -> dict[str, Any]:
-    """Rebuild the teams of the source folder, killed several times; return the report of the run that ended."""
-    given = moments(chance, len(lines) // BULK)
-    run = await doing.run(given, "reindex", str(bench.folder), "teams", between=nothing, **SET)
-    return run.summary()
+@pytest.mark.parametrize("kind", BUILDS)
+async def test_a_build_that_is_killed_ends_like_an_undisturbed_one(bench: Bench, amount: Amount, kind: str) -> None:
+    build = BUILDS[kind]
+    count, resumed = amount(build.teams, 20_000), list[int]()
+    lines, undisturbed = first(count) if build.is_first else second(count), second_bench(bench)
 
+    async def prepare(installation: Bench) -> tuple[Mark, str, dict[str, StoredTeam]] | None:
+        """Return what is there before the build, None before a first one."""
+        if build.is_first:
+            source(bench, lines)
+            await installation.build_folder([COMPANY])
+            return None
+        await started(installation, count)
+        live = installation.connection.prefix + await installation.live(TEAM)
+        before = await installation.mark(TEAM), live, await stored_teams(installation)
+        source(bench, lines)
+        return before
 
-async def test_a_first_build_that_is_killed_ends_like_an_undisturbed_one(bench: Bench, amount: Amount) -> None:
-    lines, resumed = first(amount(1_500, 20_000)), list[int]()
-    source(bench, lines)
-    undisturbed = second_bench(bench)
-    report = (await undisturbed.build_folder([COMPANY, TEAM], **TUNED)).report_for("teams")
-    assert report.refusal is None
-    expected = await stored_teams(undisturbed)
-    for seed in range(amount(1, 7)):
-        installation = second_bench(bench, f"killed{seed}-")
-        await installation.build_folder([COMPANY])
-        async with killer(installation, seed) as doing:
-            end = await kill_builds(installation, doing, random.Random(seed), lines)  # noqa: S311 - repeatable
-        await check(installation, end, vars(report), lines, None)
-        assert await stored_teams(installation) == expected, f"seed {seed}"
-        resumed += doing.resumed
-    assert resumed
-
-
-async def test_a_rebuild_that_is_killed_ends_like_an_undisturbed_one(bench: Bench, amount: Amount) -> None:
-    count, resumed = amount(1_500, 20_000), list[int]()
-    undisturbed = second_bench(bench)
-    await started(undisturbed, count)
-    before, lines = await undisturbed.mark(TEAM), second(count)
-    source(bench, lines)
+    before = await prepare(undisturbed)
     report = (await undisturbed.build_folder([TEAM], **TUNED)).report_for("teams")
     assert report.refusal is None
     expected = await stored_teams(undisturbed)
-    for seed in range(amount(1, 7)):
-        installation = second_bench(bench, f"killed{seed}-")
-        await started(installation, count)
-        mark, live, known = (
-            await installation.mark(TEAM),
-            await installation.live(TEAM),
-            await stored_teams(installation),
-        )
-        source(bench, lines)
+    for seed in range(amount(1, build.repetitions)):
+        installation, chance = second_bench(bench, f"killed{seed}-"), random.Random(seed)  # noqa: S311 - repeatable
+        known = await prepare(installation)
+        arguments = ("reindex", str(installation.folder), "teams", *build.options)
         async with killer(installation, seed) as doing:
-            end = await kill_builds(installation, doing, random.Random(seed), lines)  # noqa: S311 - repeatable
-        await check(installation, end, vars(report), lines, installation.connection.prefix + live)
+            kills = build.kills(chance, len(lines) // BULK, seed)
+            end = (await doing.run(kills, *arguments, between=nothing, **SET)).summary()
+        if any(point.victims for point in kills):
+            assert [warning for warning in end["warnings"] if "processes that loaded lines ended" in warning]
+        await check(installation, end, vars(report), lines, known and known[1])
         found = await stored_teams(installation)
-        assert contents(found) == contents(expected), f"seed {seed}"
-        check_stamps(found, mark, known, stamped_since(expected, before))
+        if known is None or before is None:
+            assert found == expected, f"seed {seed}"
+        else:
+            assert contents(found) == contents(expected), f"seed {seed}"
+            check_stamps(found, known[0], known[2], stamped_since(expected, before[0]))
         resumed += doing.resumed
     assert resumed
 
@@ -161,9 +184,8 @@ async def test_an_update_that_is_killed_ends_like_an_undisturbed_one(bench: Benc
         watch = Watch(installation)
         points = [chance.randint(2, len(lines) // BULK // KILLS_A_ROUND) for _ in range(KILLS_A_ROUND)]
         given = [KillPoint("", n, only_bulks=True, is_effective=chance.random() < 0.5) for n in points]
-        given[1] = KillPoint(
-            "", chance.randint(1, 5), only_bulks=True, behind="/_doc/update-"
-        )  # a place is kept by then
+        # A place is kept by then.
+        given[1] = KillPoint("", chance.randint(1, 5), only_bulks=True, behind="/_doc/update-")
         async with killer(installation, seed) as doing:
             run = await doing.run(given, "update", str(changes(installation, lines)), between=watch.look, **SET)
         assert doing.kills
@@ -203,5 +225,4 @@ async def place(bench: Bench) -> int:
     control = bench.connection.control_index
     await bench.client.indices.refresh(index=control)
     found = await bench.client.search(index=control, size=100)
-    places = [hit["_source"]["lines"] for hit in found["hits"]["hits"] if hit["_id"].startswith("update-")]
-    return sum(places)
+    return sum(hit["_source"]["lines"] for hit in found["hits"]["hits"] if hit["_id"].startswith("update-"))

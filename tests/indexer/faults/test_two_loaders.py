@@ -87,7 +87,7 @@ async def test_two_brokerages_that_load_in_turn_and_are_killed_never_touch_each_
     settings = await bench.client.indices.get_settings(index=bench.connection.alias(TEAM))
     assert (game.touched, game.wrong) == ([], [])
     assert not blocked(settings.body)
-    kills = sum(each.kills for each in killers)
+    kills = sum(killer.kills for killer in killers)
     print(
         f"{game.runs} rebuilds and updates, {game.together} pairs of them at the same time, {kills} killed, "
         f"{game.looks:,} looks: {len(game.touched)} foreign records touched, {len(game.wrong)} looks at mixtures"

@@ -8,7 +8,6 @@ from typing import Any
 from uuid import UUID
 
 import orjson
-import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from indexer.generations.lifecycle import GenerationLifecycle
@@ -110,16 +109,10 @@ async def reading(bench: Bench) -> AsyncIterator[Readers]:
     assert all(isinstance(end, asyncio.CancelledError) for end in ends), ends
 
 
-@pytest.fixture
-async def generations(bench: Bench) -> None:
-    """Two generations of listings and of agents, the second one live."""
-    await build(bench, "first")
-    await build(bench, "second")
-
-
-@pytest.mark.usefixtures("generations")
 async def test_swaps_fail_no_request_and_mix_no_page(bench: Bench, amount: Callable[[int, int], int]) -> None:
     swaps = amount(60, 1000)
+    for generation in ("first", "second"):
+        await build(bench, generation)
     alternating = [(GenerationLifecycle(bench.engine(), resource), resource.alias) for resource in (LISTING, AGENT)]
     prefix = bench.connection.prefix
     async with reading(bench) as readers:
@@ -134,13 +127,3 @@ async def test_swaps_fail_no_request_and_mix_no_page(bench: Bench, amount: Calla
     assert (readers.failed, readers.mixed) == ([], [])
     assert readers.seen == {name: {"first", "second"} for name in _PATHS}
     assert sum(readers.pages.values()) >= swaps
-
-
-@pytest.mark.usefixtures("generations")
-async def test_rebuilds_fail_no_request_and_mix_no_page(bench: Bench, amount: Callable[[int, int], int]) -> None:
-    async with reading(bench) as readers:
-        for number in range(amount(1, 20)):
-            await build(bench, f"rebuild {number}")
-        await until(lambda: all({"second"} < generations for generations in readers.seen.values()))
-    assert (readers.failed, readers.mixed) == ([], [])
-    assert all({"second"} < generations for generations in readers.seen.values()), readers.seen

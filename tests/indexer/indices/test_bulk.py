@@ -5,21 +5,16 @@ import asyncio
 import orjson
 import pytest
 
-from cluster import client as cluster_client
-from cluster.client import is_write_block
 from indexer import ElasticsearchError, LockedError
-from indexer.bulk import BulkOptions, BulkResult
+from indexer.bulk import BulkOptions, BulkResult, delete_documents
 from indexer.errors import FencedError
+from indexer.scan import look_up_rows
 from tests.indexer.bulk_writes import bulk_sender, bulky, count, created_index, proxied_client, writes
 from tests.indexer.conftest import Bench
 from tests.network.bulk_proxy import BulkProxy, cut_before, documents, items, pairs, refused
 from tests.network.http import Reply, Request
 
-
-@pytest.fixture(autouse=True)
-def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorten the backoff to a hundredth."""
-    monkeypatch.setattr(cluster_client, "_INITIAL_SECONDS", 0.005)
+pytestmark = pytest.mark.usefixtures("quick_retries")
 
 
 async def test_every_class_of_document_is_distinguished(bench: Bench) -> None:
@@ -58,6 +53,15 @@ async def test_an_equal_version_is_replaced_on_demand_only(bench: Bench) -> None
     replacing = bulk_sender(bench, index, terms=BulkOptions(replaces_equal=True))
     assert await replacing.send([later, older]) == BulkResult([later, older])
     assert (await bench.client.get(index=index, id="b0"))["_source"] == orjson.loads(later.source)
+
+
+async def test_however_many_documents_are_deleted_each_is(bench: Bench) -> None:
+    index, sent = await created_index(bench, "expired"), writes(1_201)
+    await bulk_sender(bench, index).send(sent)
+    assert await count(bench, index) == 1_201
+    rows = await look_up_rows(bench.engine(), index, [write.id for write in sent])
+    await delete_documents(bulk_sender(bench, index), [*rows.values()])
+    assert await count(bench, index) == 0
 
 
 async def test_nothing_to_write_sends_no_request(bench: Bench) -> None:
@@ -171,19 +175,3 @@ async def test_the_backoff_restarts_with_each_accepted_document(bench: Bench) ->
         result = await bulk_sender(bench, index, client=client, retry_seconds=1.5).send(bulky(10))
     assert result == BulkResult()
     assert await count(bench, index) == 10
-
-
-@pytest.mark.parametrize(
-    ("reason", "expected"),
-    [
-        ("index [a] blocked by: [TOO_MANY_REQUESTS/12/disk usage exceeded flood-stage watermark];", True),
-        ("index [a] blocked by: [FORBIDDEN/8/index write (api)];", True),
-        ("blocked by: [SERVICE_UNAVAILABLE/1/state not recovered / initialized];", False),
-        ("blocked by: [SERVICE_UNAVAILABLE/2/no master];", False),
-    ],
-)
-def test_a_block_that_passes_by_itself_is_waited_out(reason: str, expected: bool) -> None:
-    error = {"type": "cluster_block_exception", "reason": reason}
-    assert is_write_block({"error": error, "status": 503}) is is_write_block({"error": error}) is expected
-    assert not is_write_block({"error": error | {"type": "es_rejected_execution_exception"}})
-    assert not is_write_block("text")

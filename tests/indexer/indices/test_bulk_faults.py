@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from cluster import client as cluster_client
 from cluster.connection import connect
 from indexer import (
     ElasticsearchError,
@@ -33,11 +32,7 @@ from tests.network.bulk_proxy import (
 from tests.network.http import Reply, Request
 from tests.records import COMPANY_KEY, envelope, write
 
-
-@pytest.fixture(autouse=True)
-def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorten the backoff to a hundredth."""
-    monkeypatch.setattr(cluster_client, "_INITIAL_SECONDS", 0.005)
+pytestmark = pytest.mark.usefixtures("quick_retries")
 
 
 async def through(bench: Bench, proxy: BulkProxy, retry_seconds: float = 5.0) -> RunSummary:

@@ -1,19 +1,18 @@
 """An indexer whose clock is wrong writes nothing, and says what to do."""
 
 import math
+from unittest.mock import patch
 
 import pytest
 
 from indexer import ClockError, prune, rollback
-from indexer.bulk import AdaptiveLimit
-from indexer.changes.update_writer import UpdateWriter
 from indexer.changes.write_session import open_write_session
-from indexer.clock import milliseconds_ahead
+from indexer.clock import is_ahead, milliseconds_ahead
 from mappings import COMPANY, TEAM
 from tests.indexer.conftest import Bench
 from tests.indexer.dated_teams import start, team
 from tests.indexer.parsed_lines import parse_line
-from tests.indexer.shifted_clock import YEAR_AND_MORE, shifted_clock
+from tests.indexer.shifted_clock import YEAR_AND_MORE, FrozenTime, shifted_clock
 from tests.records import envelope
 
 
@@ -29,6 +28,12 @@ from tests.records import envelope
 )
 def test_this_host_is_compared_with_most_nodes_and_the_request_does_not_count(clocks: list[int], ahead: int) -> None:
     assert milliseconds_ahead(clocks, 1_000, 1_100) == ahead
+
+
+@pytest.mark.parametrize(("ahead", "expected"), [(-5_000, False), (61_001, False), (122_000, False), (122_001, True)])
+def test_a_watermark_is_ahead_by_more_than_two_clocks_may_differ(ahead: int, expected: bool) -> None:
+    with patch("indexer.clock.time", FrozenTime(1_773_480_413)):
+        assert is_ahead(1_773_480_413_000 + ahead, 60.0) is expected
 
 
 @pytest.mark.parametrize(
@@ -68,8 +73,7 @@ async def test_a_clock_that_is_set_during_a_session_is_found_before_the_next_wri
     bench: Bench,
 ) -> None:
     await start(bench, team("first", 0))
-    engine = bench.engine()
-    writer = UpdateWriter(engine, TEAM, AdaptiveLimit(engine.settings), print)
+    writer = bench.writer()
     await writer.apply({"t": parse_line(TEAM, team("second", 1))})
     mark = await bench.mark(TEAM)
     with shifted_clock(YEAR_AND_MORE):

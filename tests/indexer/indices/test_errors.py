@@ -4,7 +4,12 @@ import pytest
 
 from cluster.client import error_reason, is_write_block
 
-BLOCKED = {"error": {"type": "cluster_block_exception", "reason": "read-only"}, "status": 403}
+
+def block(reason: str, error_type: str = "cluster_block_exception") -> dict[str, object]:
+    return {"error": {"type": error_type, "reason": reason}, "status": 503}
+
+
+BLOCKED = block("read-only")
 
 
 @pytest.mark.parametrize(
@@ -26,6 +31,12 @@ def test_the_reason_is_found_in_whatever_came(body: object, expected: str) -> No
 @pytest.mark.parametrize(
     ("body", "blocked"),
     [
+        (block("index [a] blocked by: [TOO_MANY_REQUESTS/12/disk usage exceeded flood-stage watermark];"), True),
+        (block("index [a] blocked by: [FORBIDDEN/8/index write (api)];"), True),
+        (block("blocked by: [SERVICE_UNAVAILABLE/1/state not recovered / initialized];"), False),
+        (block("blocked by: [SERVICE_UNAVAILABLE/2/no master];"), False),
+        (block("index [a] blocked by: [FORBIDDEN/8/index write (api)];", "es_rejected_execution_exception"), False),
+        ("text", False),
         (BLOCKED, True),
         (b'{"error":{"type":"cluster_block_exception"}}', True),
         (b'{"error":{"type":"es_rejected_execution_exception"}}', False),
@@ -34,5 +45,5 @@ def test_the_reason_is_found_in_whatever_came(body: object, expected: str) -> No
         (None, False),
     ],
 )
-def test_a_block_is_known_in_whatever_came(body: object, blocked: bool) -> None:
+def test_a_block_that_does_not_pass_by_itself_is_known_in_whatever_came(body: object, blocked: bool) -> None:
     assert is_write_block(body) is blocked

@@ -9,8 +9,8 @@ from cluster.client import Cluster
 from cluster.connection import ConnectionSettings
 from indexer.errors import ElasticsearchError
 from indexer.generations.lifecycle import refresh_completely, refresh_to_seq_nos
+from tests.indexer.client_requests import behind
 from tests.indexer.conftest import Bench
-from tests.indexer.faulty_responses import FaultyResponses
 
 SECONDS = 10.0
 
@@ -24,59 +24,50 @@ async def index(client: AsyncElasticsearch, connection: ConnectionSettings) -> s
     return name
 
 
-@pytest.fixture
-def faulty(client: AsyncElasticsearch, monkeypatch: pytest.MonkeyPatch) -> FaultyResponses:
-    return FaultyResponses(client, monkeypatch)
-
-
 def unreached(body: dict[str, Any]) -> None:
     """Let a refresh not have reached a copy, which Elasticsearch does not call a failure."""
     body["_shards"]["successful"] -= 1
 
 
-async def test_a_copy_that_a_refresh_has_not_reached_is_refreshed_again(
-    client: AsyncElasticsearch, index: str, faulty: FaultyResponses
+@pytest.mark.parametrize("faults", [0, 1], ids=["a replica on no node delays none", "one that was not reached"])
+async def test_a_refresh_is_repeated_until_it_has_reached_every_copy(
+    client: AsyncElasticsearch, index: str, faults: int
 ) -> None:
-    faulty.change("/_refresh", unreached)
-    await refresh_completely(Cluster.over(client, SECONDS), index)
-    assert faulty.seen == 2
-    faulty.change("/_refresh", unreached, unreached)
-    with pytest.raises(ElasticsearchError, match="could not be refreshed in every copy"):
+    with behind(client, "POST /_refresh", *[unreached] * faults) as refreshes:
+        await refresh_completely(Cluster.over(client, SECONDS), index)
+    assert refreshes.count == 1 + faults
+
+
+async def test_a_refresh_that_does_not_reach_every_copy_in_time_fails(client: AsyncElasticsearch, index: str) -> None:
+    with (
+        behind(client, "POST /_refresh", unreached, unreached),
+        pytest.raises(ElasticsearchError, match="could not be refreshed in every copy"),
+    ):
         await refresh_completely(Cluster.over(client, 0.0), index)
 
 
-async def test_a_replica_on_no_node_delays_no_refresh(
-    client: AsyncElasticsearch, index: str, faulty: FaultyResponses
-) -> None:
-    faulty.change("/_refresh")
-    await refresh_completely(Cluster.over(client, SECONDS), index)
-    assert faulty.seen == 1
-
-
-async def test_a_shard_that_statistics_leave_out_is_waited_for(
-    bench: Bench, index: str, faulty: FaultyResponses
-) -> None:
+async def test_a_shard_that_statistics_leave_out_is_waited_for(bench: Bench, index: str) -> None:
     def without_a_shard(body: dict[str, Any]) -> None:
         body["indices"][index]["shards"].pop("0")
 
-    faulty.change("/_stats/docs", without_a_shard)
-    assert sorted(await refresh_to_seq_nos(bench.engine().cluster, index)) == [-1, 0]
-    assert faulty.seen == 2
-    faulty.change("/_stats/docs", without_a_shard)
-    with pytest.raises(ElasticsearchError, match="is red"):
+    with behind(bench.client, "GET /_stats/docs", without_a_shard) as reads:
+        assert sorted(await refresh_to_seq_nos(bench.engine().cluster, index)) == [-1, 0]
+    assert reads.count == 2
+    with (
+        behind(bench.client, "GET /_stats/docs", without_a_shard),
+        pytest.raises(ElasticsearchError, match="is red"),
+    ):
         await refresh_to_seq_nos(bench.engine(retry_seconds=0.0).cluster, index)
 
 
-async def test_writes_that_not_all_copies_have_are_beyond_the_position(
-    bench: Bench, index: str, faulty: FaultyResponses
-) -> None:
+async def test_writes_that_not_all_copies_have_are_beyond_the_position(bench: Bench, index: str) -> None:
     def ahead(body: dict[str, Any]) -> None:
         for copies in body["indices"][index]["shards"].values():
             for copy in copies:
                 copy["seq_no"] |= {"max_seq_no": 7, "local_checkpoint": 7}
 
-    faulty.change("/_stats/docs", ahead)
-    assert sorted(await refresh_to_seq_nos(bench.engine().cluster, index)) == [-1, 0]
+    with behind(bench.client, "GET /_stats/docs", ahead):
+        assert sorted(await refresh_to_seq_nos(bench.engine().cluster, index)) == [-1, 0]
 
 
 async def test_a_count_leaves_out_no_shard(client: AsyncElasticsearch, connection: ConnectionSettings) -> None:

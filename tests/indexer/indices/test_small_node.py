@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from elasticsearch import AsyncElasticsearch
 
-from cluster import client as cluster_client
 from cluster.connection import ConnectionSettings
 from embedded import EmbeddedCluster, NodeOptions
 from indexer import ElasticsearchError, RefusedError
@@ -51,8 +50,8 @@ async def lift(client: AsyncElasticsearch) -> None:
     await client.cluster.put_settings(persistent=dict.fromkeys(_FULL))
 
 
-async def test_a_load_settles_to_what_an_overloaded_node_takes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_client, "_INITIAL_SECONDS", 0.01)
+@pytest.mark.usefixtures("quick_retries")
+async def test_a_load_settles_to_what_an_overloaded_node_takes(bench: Bench) -> None:
     index, proxy, sent = await created_index(bench, "pressed"), BulkProxy(bench.connection.url[0]), bulky(12_000)
     async with proxied_client(bench, proxy) as client:
         sending = bulk_sender(bench, index, client=client, bulk_documents=100, bulks_in_flight=2, retry_seconds=60)
@@ -80,10 +79,8 @@ async def test_a_record_that_never_fits_is_set_aside_and_those_behind_it_are_app
     assert letter["reason"].endswith(". Shorten the record, or give Elasticsearch more memory")
 
 
-async def test_large_records_are_loaded_and_copied_within_the_memory_of_the_node(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cluster_client, "_INITIAL_SECONDS", 0.01)
+@pytest.mark.usefixtures("quick_retries")
+async def test_large_records_are_loaded_and_copied_within_the_memory_of_the_node(bench: Bench) -> None:
     await bench.client.cluster.put_settings(persistent={"indices.breaker.request.limit": "3mb"})
     try:
         teams = [envelope(TEAM, {"uuid": f"t{n}", "description": f"{n} " * 25_000}) for n in range(60)]

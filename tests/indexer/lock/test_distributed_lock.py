@@ -221,9 +221,10 @@ async def test_a_blocked_control_index_is_named_with_what_to_do(bench: Bench) ->
 async def test_heartbeats_continue_while_the_lock_is_held(bench: Bench, timing: Callable[..., None]) -> None:
     timing(HEARTBEAT_SECONDS=0.02)
     async with acquire_lock(bench.client, bench.connection.control_index):
-        first = await lock_store(bench).read()
-        while (latest := await lock_store(bench).read()) == first:
+        latest = first = await lock_store(bench).read()
+        while latest == first:
             await asyncio.sleep(0.02)
+            latest = await lock_store(bench).read()
     assert first is not None
     assert latest is not None
     assert latest.state == first.state

@@ -1,5 +1,6 @@
 """Merged teams that updates have fragmented, for the tests of compaction."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,12 +18,10 @@ TEAMS, UPDATED = 60, 6
 
 
 @pytest.fixture
-def history_seconds(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+def small_bounds(constants: Callable[..., None]) -> None:
     """Merge few records, on a busy machine, without the half minute until Elasticsearch gives up what was deleted."""
-    monkeypatch.setattr(compaction, "_LONGEST_SECONDS", 0.0)
-    monkeypatch.setattr(index_wear_bounds, "FEWEST_DELETED", 1)
-    monkeypatch.setattr(compaction, "MAX_LOAD", 100)
-    return monkeypatch
+    constants(compaction, _LONGEST_SECONDS=0.0, MAX_LOAD=100)
+    constants(index_wear_bounds, FEWEST_DELETED=1)
 
 
 def team(number: int, name: str, minute: int) -> dict[str, Any]:
@@ -30,7 +29,7 @@ def team(number: int, name: str, minute: int) -> dict[str, Any]:
 
 
 @pytest.fixture
-async def fragmented(bench: Bench, history_seconds: pytest.MonkeyPatch) -> Bench:  # noqa: ARG001
+async def fragmented(bench: Bench, small_bounds: None) -> Bench:  # noqa: ARG001
     """Merged teams of which a tenth was updated since, in several refreshed batches."""
     await fragment(bench)
     return bench

@@ -1,8 +1,9 @@
 """Compaction: what is fragmented is merged, whatever happens to the command, and nothing is lost."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import orjson
@@ -16,6 +17,7 @@ from indexer.maintenance import compaction
 from indexer.maintenance.compaction import MergeTasks
 from indexer.reporting.report import RunStage
 from mappings import TEAM
+from tests.indexer.client_requests import Act, before, behind
 from tests.indexer.command.index_process import running
 from tests.indexer.command.test_command import run
 from tests.indexer.conftest import Bench
@@ -34,12 +36,13 @@ def shards(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.mark.parametrize("shards", [1], ids=["1 and 3"])
-async def test_fragmented_indices_are_merged(bench: Bench, history_seconds: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("small_bounds")
+async def test_fragmented_indices_are_merged(bench: Bench, constants: Callable[..., None]) -> None:
     """Elasticsearch keeps deleted documents for copies of a shard; once it gives them up, no gap is left.
 
     That takes half a minute, so one shard and several are waited for together.
     """
-    history_seconds.setattr(compaction, "_LONGEST_SECONDS", 300.0)
+    constants(compaction, _LONGEST_SECONDS=300.0)
     await asyncio.gather(*(merge_fragmented(bench_with(bench, shards), shards) for shards in (1, 3)))
 
 
@@ -66,13 +69,13 @@ async def merge_fragmented(bench: Bench, shards: int) -> None:
     assert await bench.served(TEAM) == served
 
 
-async def test_what_is_within_the_bounds_stays_as_it_is(fragmented: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_wear_bounds, "MAX_DELETED", 0.9)
+async def test_what_is_within_the_bounds_stays_as_it_is(fragmented: Bench, constants: Callable[..., None]) -> None:
+    constants(index_wear_bounds, MAX_DELETED=0.9)
     before = await fragmentation(fragmented)
     done = await compact_teams(fragmented)
     assert (done.outcome, done.after.segments if done.after else 0) == (CompactionOutcome.SOUND, before.segments)
     assert (await fragmentation(fragmented)) == before
-    monkeypatch.setattr(index_wear_bounds, "MAX_SEGMENTS", 1)
+    constants(index_wear_bounds, MAX_SEGMENTS=1)
     assert (await compact_teams(fragmented)).outcome is CompactionOutcome.COMPACTED
     assert (await fragmentation(fragmented)).segments == 1
     assert (await compact_teams(fragmented)).outcome is CompactionOutcome.SOUND
@@ -91,39 +94,41 @@ async def test_a_resource_without_data_is_no_error(bench: Bench) -> None:
     assert (await compact_teams(bench)).outcome is CompactionOutcome.ABSENT
 
 
+def listed(*names: str | None) -> Act:
+    """Return what lets a list of tasks have merges of these names."""
+    tasks = {f"n:{number}": {"headers": {"X-Opaque-Id": name} if name else {}} for number, name in enumerate(names)}
+    return replaced({"nodes": {"n": {"tasks": tasks}}})
+
+
+def replaced(answer: dict[str, Any]) -> Act:
+    """Return what replaces the body of a response by an answer."""
+
+    return lambda _: orjson.dumps(answer)
+
+
 async def test_a_merge_of_a_command_that_was_killed_is_followed(
-    fragmented: Bench, monkeypatch: pytest.MonkeyPatch
+    fragmented: Bench, constants: Callable[..., None]
 ) -> None:
     """The next command finds the task, begins none, and reports the whole."""
     live = f"{fragmented.connection.alias(TEAM)}-v0001"
     begun = await MergeTasks(fragmented.engine()).start(live)
-    listed = [{live: begun}, {}]
-
-    async def still_running(_: MergeTasks) -> dict[str, str]:
-        return listed.pop(0)
-
-    async def refuse(_: MergeTasks, index: str) -> str:
-        raise AssertionError(index)
-
-    monkeypatch.setattr(MergeTasks, "running", still_running)
-    monkeypatch.setattr(MergeTasks, "start", refuse)
-    monkeypatch.setattr(index_wear_bounds, "MAX_DELETED", 0.9)
-    done = await compact_teams(fragmented)
-    assert (done.outcome, done.is_followed) == (CompactionOutcome.COMPACTED, True)
+    task = {"nodes": {"n": {"tasks": {begun: {"headers": {"X-Opaque-Id": f"brokerage-compact-{live}"}}}}}}
+    constants(index_wear_bounds, MAX_DELETED=0.9)
+    with (
+        behind(fragmented.client, "GET /_tasks?", replaced(task)),
+        before(fragmented.client, "POST /_forcemerge") as merges,
+    ):
+        done = await compact_teams(fragmented)
+    assert (done.outcome, done.is_followed, merges.count) == (CompactionOutcome.COMPACTED, True, 0)
     assert (await fragmentation(fragmented)).segments == 1
 
 
-async def test_running_merges_are_found_by_their_index(fragmented: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_running_merges_are_found_by_their_index(bench: Bench) -> None:
     """The merge of another prefix, and of another program, are none of ours."""
-    prefix, alias = fragmented.connection.prefix, fragmented.connection.alias(TEAM)
+    alias = bench.connection.alias(TEAM)
     names = [f"brokerage-compact-{alias}-v0001", f"brokerage-compact-other-{alias}-v0001", "another", None]
-    tasks = {f"n:{at}": {"headers": {"X-Opaque-Id": name} if name else {}} for at, name in enumerate(names)}
-
-    async def listed(*_: object) -> dict[str, Any]:
-        return {"nodes": {"n": {"tasks": tasks}}}
-
-    monkeypatch.setattr(MergeTasks, "_get", listed)
-    assert await MergeTasks(fragmented.engine()).running() == {f"{prefix}teams-v0001": "n:0"}
+    with behind(bench.client, "GET /_tasks?", listed(*names)):
+        assert await MergeTasks(bench.engine()).running() == {f"{alias}-v0001": "n:0"}
 
 
 class UnansweredTasks(RequestProxy):
@@ -141,10 +146,9 @@ class UnansweredTasks(RequestProxy):
 
 
 async def test_a_killed_command_leaves_nothing_that_the_next_does_not_finish(
-    fragmented: Bench, monkeypatch: pytest.MonkeyPatch
+    fragmented: Bench, constants: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(index_wear_bounds, "MAX_DELETED", 0.9)
-    monkeypatch.setattr(index_wear_bounds, "MAX_SEGMENTS", 1)
+    constants(index_wear_bounds, MAX_DELETED=0.9, MAX_SEGMENTS=1)
     proxy = UnansweredTasks(fragmented.connection.url[0])
     async with (
         proxy.running() as address,
@@ -159,53 +163,43 @@ async def test_a_killed_command_leaves_nothing_that_the_next_does_not_finish(
     assert len(await fragmented.served(TEAM)) == TEAMS
 
 
-async def test_a_merge_whose_node_left_is_begun_again(fragmented: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    begin, begun = MergeTasks.start, list[str]()
-
-    async def lose_the_first(tasks: MergeTasks, index: str) -> str:
-        begun.append(index)
-        return "departed-node:1" if len(begun) == 1 else await begin(tasks, index)
-
-    monkeypatch.setattr(MergeTasks, "start", lose_the_first)
-    assert (await compact_teams(fragmented)).outcome is CompactionOutcome.COMPACTED
-    assert len(begun) == 2
+def departed(begun: dict[str, Any]) -> None:
+    """Let a merge have begun on a node that is not there."""
+    begun["task"] = "departed-node:1"
 
 
-async def test_a_merge_that_a_node_with_a_copy_left_is_begun_again(
-    fragmented: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_merge_whose_node_left_is_begun_again(fragmented: Bench) -> None:
+    with behind(fragmented.client, "POST /_forcemerge", departed) as merges:
+        assert (await compact_teams(fragmented)).outcome is CompactionOutcome.COMPACTED
+    assert merges.count == 2
+
+
+async def test_a_merge_that_a_node_with_a_copy_left_is_begun_again(fragmented: Bench) -> None:
     """Elasticsearch reports its copies as failures of a task that is complete."""
-    read, left = MergeTasks._get, list[str]()
-
-    async def leave_once(tasks: MergeTasks, path: str, parameters: Mapping[str, str]) -> dict[str, Any]:
-        found = await read(tasks, path, parameters)
-        if found.get("completed") and not left:
-            left.append(path)
-            cause = {"type": "node_not_connected_exception", "reason": "[node-2][127.0.0.1:9302] Node not connected"}
-            reason = {"type": "failed_node_exception", "reason": "Failed node [a]", "caused_by": cause}
-            found["response"]["_shards"]["failures"] = [{"shard": 0, "index": "teams-v0001", "reason": reason}]
-        return found
-
-    monkeypatch.setattr(MergeTasks, "_get", leave_once)
-    assert (await compact_teams(fragmented)).outcome is CompactionOutcome.COMPACTED
-    assert left
+    cause = {"type": "node_not_connected_exception", "reason": "[node-2][127.0.0.1:9302] Node not connected"}
+    reason = {"type": "failed_node_exception", "reason": "Failed node [a]", "caused_by": cause}
+    failure = {"shard": 0, "index": "teams-v0001", "reason": reason}
+    left = replaced({"completed": True, "response": {"_shards": {"failures": [failure]}}})
+    with (
+        behind(fragmented.client, "GET /_tasks/", left),
+        before(fragmented.client, "POST /_forcemerge") as merges,
+    ):
+        assert (await compact_teams(fragmented)).outcome is CompactionOutcome.COMPACTED
+    assert merges.count == 2
 
 
-async def test_merges_that_are_lost_again_and_again_are_an_error(
-    fragmented: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def lose(_: MergeTasks, index: str) -> str:
-        return f"departed-node:{len(index)}"
-
-    monkeypatch.setattr(MergeTasks, "start", lose)
-    with pytest.raises(ElasticsearchError, match="teams-v0001: the nodes that merged it left 3 times"):
+async def test_merges_that_are_lost_again_and_again_are_an_error(fragmented: Bench) -> None:
+    with (
+        behind(fragmented.client, "POST /_forcemerge", *[departed] * 3),
+        pytest.raises(ElasticsearchError, match="teams-v0001: the nodes that merged it left 3 times"),
+    ):
         await compact_teams(fragmented)
 
 
-async def test_deleted_documents_that_stay_are_reported(fragmented: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_deleted_documents_that_stay_are_reported(fragmented: Bench, constants: Callable[..., None]) -> None:
     """They are held for a copy of a shard; the merge drops what it can, once."""
     # Elasticsearch gives them up within half a minute, which on a busy machine may have passed.
-    monkeypatch.setattr(compaction, "_retained", lambda _: 0.0)
+    constants(compaction, _retained=lambda _: 0.0)
     kept = {"index.soft_deletes.retention.operations": 1_000}
     await fragmented.client.indices.put_settings(index=fragmented.connection.alias(TEAM), settings=kept)
     await fragmented.update({TEAM: [team(at, "held", 51) for at in range(20)]})
@@ -216,33 +210,28 @@ async def test_deleted_documents_that_stay_are_reported(fragmented: Bench, monke
     assert "keeps some deleted documents" in notes[-1]
 
 
-async def test_a_build_at_the_same_time_wins(fragmented: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def rebuild_teams(bench: Bench, **settings: Any) -> None:
+    new = [team(number, "rebuilt", 40) for number in range(TEAMS)]
+    assert (await bench.build({TEAM: new}, **settings)).exit_code == 0
+
+
+async def test_a_build_at_the_same_time_wins(fragmented: Bench) -> None:
     """The command waits, as for a merge, until the generation that it merges was replaced and deleted."""
-    begin = MergeTasks.start
-
-    async def replaced(tasks: MergeTasks, index: str) -> str:
-        new = [team(number, "rebuilt", 40) for number in range(TEAMS)]
-        assert (await fragmented.build({TEAM: new}, kept_generations=1, merge=True)).exit_code == 0
-        return await begin(tasks, index)
-
-    monkeypatch.setattr(MergeTasks, "start", replaced)
-    done = await compact_teams(fragmented)
+    rebuild = partial(rebuild_teams, fragmented, kept_generations=1, merge=True)
+    with before(fragmented.client, "POST teams-v0001/_forcemerge", rebuild):
+        done = await compact_teams(fragmented)
     assert (done.outcome, done.index) == (CompactionOutcome.REPLACED, f"{fragmented.connection.alias(TEAM)}-v0001")
     assert await fragmented.live(TEAM) == "teams-v0002"
-    assert {each["record"]["name"] for each in (await fragmented.served(TEAM)).values()} == {"rebuilt"}
+    assert {document["record"]["name"] for document in (await fragmented.served(TEAM)).values()} == {"rebuilt"}
 
 
-async def test_what_was_replaced_while_the_cluster_was_busy_is_not_merged(
-    fragmented: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def replaced(*_: object) -> None:
-        assert (await fragmented.build({TEAM: [team(number, "rebuilt", 40) for number in range(TEAMS)]})).exit_code == 0
-
-    monkeypatch.setattr("indexer.maintenance.compaction.wait_for_quiet", replaced)
-    before = await index_fragmentation(fragmented.engine(), f"{fragmented.connection.alias(TEAM)}-v0001")
-    done = await compact_teams(fragmented)
-    assert (done.outcome, done.index) == (CompactionOutcome.REPLACED, f"{fragmented.connection.alias(TEAM)}-v0001")
-    assert await index_fragmentation(fragmented.engine(), f"{fragmented.connection.alias(TEAM)}-v0001") == before
+async def test_what_was_replaced_while_the_cluster_was_busy_is_not_merged(fragmented: Bench) -> None:
+    index = f"{fragmented.connection.alias(TEAM)}-v0001"
+    fragments = await index_fragmentation(fragmented.engine(), index)
+    with before(fragmented.client, "GET /_nodes/stats/os", partial(rebuild_teams, fragmented)):
+        done = await compact_teams(fragmented)
+    assert (done.outcome, done.index) == (CompactionOutcome.REPLACED, index)
+    assert await index_fragmentation(fragmented.engine(), index) == fragments
 
 
 async def test_a_compaction_within_a_build_changes_nothing_of_it(fragmented: Bench) -> None:
@@ -255,9 +244,9 @@ async def test_a_compaction_within_a_build_changes_nothing_of_it(fragmented: Ben
     new = [team(number, "old", 0) for number in range(TEAMS)]
     summary = await fragmented.build({TEAM: new}, on_progress=at_stage(RunStage.BUILT, begin))
     assert summary.exit_code == 0
-    (done,) = [await each for each in stages]
+    (done,) = [await stage for stage in stages]
     assert done.outcome in {CompactionOutcome.COMPACTED, CompactionOutcome.REPLACED}
-    names = {name: each["record"]["name"] for name, each in (await fragmented.served(TEAM)).items()}
+    names = {name: document["record"]["name"] for name, document in (await fragmented.served(TEAM)).items()}
     assert names == {f"t{at:03}": "new" if at % 7 == 0 and at < 7 * UPDATED else "old" for at in range(TEAMS)}
 
 
@@ -271,24 +260,30 @@ async def test_updates_during_a_merge_are_kept(fragmented: Bench) -> None:
     assert len(served) == TEAMS
 
 
+def loaded(percent: int) -> Act:
+    """Return what lets every node have this load."""
+
+    def change(statistics: Any) -> None:
+        for node in statistics["nodes"].values():
+            node["os"] = {"cpu": {"percent": percent}}
+
+    return change
+
+
 async def test_a_busy_cluster_is_waited_for_and_then_given_up(
-    fragmented: Bench, monkeypatch: pytest.MonkeyPatch
+    fragmented: Bench, constants: Callable[..., None]
 ) -> None:
-    loads = [99, 99, 10]
-
-    async def load(_: object) -> int:
-        return loads.pop(0)
-
-    monkeypatch.setattr(compaction, "busiest_node", load)
-    monkeypatch.setattr(compaction, "_LOAD_POLL_SECONDS", 0.0)
-    monkeypatch.setattr(compaction, "MAX_LOAD", 50)
-    with monkeypatch.context() as patience:
-        patience.setattr(compaction, "_LONGEST_WAIT_SECONDS", 0.0)
-        with pytest.raises(ElasticsearchError, match=r"used 99 % of its processors, more than 50 %"):
-            await compact_teams(fragmented)
+    constants(compaction, _LOAD_POLL_SECONDS=0.0, MAX_LOAD=50, _LONGEST_WAIT_SECONDS=0.0)
+    with (
+        behind(fragmented.client, "GET /_nodes/stats/os", loaded(99)),
+        pytest.raises(ElasticsearchError, match=r"used 99 % of its processors, more than 50 %"),
+    ):
+        await compact_teams(fragmented)
     assert (await fragmentation(fragmented)).is_fragmented
-    assert (await compact_teams(fragmented)).outcome is CompactionOutcome.COMPACTED
-    assert loads == []
+    constants(compaction, _LONGEST_WAIT_SECONDS=3600.0)
+    with behind(fragmented.client, "GET /_nodes/stats/os", loaded(99), loaded(10)) as looks:
+        assert (await compact_teams(fragmented)).outcome is CompactionOutcome.COMPACTED
+    assert looks.count == 2
 
 
 async def test_the_load_is_that_of_the_data_nodes(bench: Bench) -> None:

@@ -1,5 +1,7 @@
 """`brokerage index compact` and `index status` as an operator meets them."""
 
+from collections.abc import Callable
+
 import orjson
 import pytest
 
@@ -19,15 +21,15 @@ def shards(request: pytest.FixtureRequest) -> int:
 
 @pytest.mark.parametrize("shards", [3])  # it waits half a minute; how one shard is merged is in test_compaction
 async def test_status_shows_the_fragmentation_and_says_what_to_do(
-    fragmented: Bench, history_seconds: pytest.MonkeyPatch
+    fragmented: Bench, constants: Callable[..., None]
 ) -> None:
-    (state,) = [each for each in await status(fragmented.engine()) if each.resource == "teams"]
+    (state,) = [found for found in await status(fragmented.engine()) if found.resource == "teams"]
     assert state.fragmentation == await fragmentation(fragmented)
     _, out, _ = await run(fragmented, "status", COLUMNS="200")
     header = next(line for line in out.splitlines() if "Segments" in line)
     assert header.split().index("Fragmented") + 1 == header.split().index("Segments")
     assert "Run `brokerage index compact teams`." in out
-    history_seconds.setattr(compaction, "_LONGEST_SECONDS", 300.0)
+    constants(compaction, _LONGEST_SECONDS=300.0)
     code, text, _ = await run(fragmented, "compact")
     assert code == 0
     lines = text.splitlines()

@@ -12,12 +12,11 @@ from indexer.errors import ElasticsearchError
 from indexer.generations.checkpoint import BuildCheckpoint
 from indexer.generations.lifecycle import GenerationLifecycle
 from indexer.lock import remove_fence
-from indexer.reporting.report import OnProgress
 from indexer.scan import look_up_rows
 from mappings import COMPANY, TEAM
+from tests.indexer.client_requests import Killed, before, behind, kill
 from tests.indexer.conftest import Bench
 from tests.indexer.expected_state import at_stage
-from tests.indexer.faulty_responses import FaultyResponses
 from tests.records import envelope
 
 
@@ -52,19 +51,6 @@ async def test_pruning_deletes_left_overs_of_failed_builds_and_nothing_that_is_k
     assert await bench.live(COMPANY) == "companies-v0002"
 
 
-class BuildInterrupted(Exception):
-    """Interrupts a build."""
-
-
-def interrupt_at(stage: RunStage) -> OnProgress:
-    """Return a progress callback that interrupts the build of the teams at a stage."""
-
-    def stop() -> None:
-        raise BuildInterrupted
-
-    return at_stage(stage, stop)
-
-
 TEAMS = [envelope(TEAM, {"uuid": f"t{number}", "name": "new"}) for number in range(30)]
 
 
@@ -72,8 +58,8 @@ async def interrupted(bench: Bench, stage: RunStage) -> str:
     """Interrupt a second build of teams, and return its candidate without the prefix."""
     old = [envelope(TEAM, {"uuid": f"t{number}", "name": "old"}) for number in range(30)]
     await bench.build({COMPANY: [envelope(COMPANY)], TEAM: old})
-    with pytest.raises(BuildInterrupted):
-        await bench.build({TEAM: TEAMS}, on_progress=interrupt_at(stage))
+    with pytest.raises(Killed):
+        await bench.build({TEAM: TEAMS}, on_progress=at_stage(stage, kill))
     assert await bench.indices() == ["companies-v0001", "teams-v0001", "teams-v0002"]
     assert {document["record"]["name"] for document in (await bench.served(TEAM)).values()} == {"old"}
     return "teams-v0002"
@@ -100,14 +86,12 @@ async def test_an_interrupted_build_resumes(bench: Bench, stage: RunStage) -> No
     assert await BuildCheckpoint(bench.engine(), bench.connection.alias(TEAM)).read() is None
 
 
-async def test_a_build_whose_candidate_was_lost_with_a_node_starts_over(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_build_whose_candidate_was_lost_with_a_node_starts_over(bench: Bench) -> None:
     candidate = await interrupted(bench, RunStage.COMPARING)
     first = await identity(bench, candidate)
-    faulty = FaultyResponses(bench.client, monkeypatch)
-    faulty.change(f"/_cluster/health/{bench.connection.prefix}{candidate}", lambda body: body.update(status="red"))
-    summary = await bench.build_folder([TEAM], green_seconds=1)
+    health = f"GET /_cluster/health/{bench.connection.prefix}{candidate}"
+    with behind(bench.client, health, lambda body: body.update(status="red")):
+        summary = await bench.build_folder([TEAM], green_seconds=1)
     report = summary.report_for("teams")
     assert (report.read, report.dead, report.refusal) == (30, 0, None)
     assert any("is built again from the beginning" in warning for warning in report.warnings)
@@ -115,18 +99,12 @@ async def test_a_build_whose_candidate_was_lost_with_a_node_starts_over(
     assert {document["record"]["name"] for document in (await bench.served(TEAM)).values()} == {"new"}
 
 
-async def test_what_an_interrupted_build_had_stamped_keeps_the_order_of_the_source(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def broken(*_: object, **__: object) -> None:
-        raise BuildInterrupted
-
+async def test_what_an_interrupted_build_had_stamped_keeps_the_order_of_the_source(bench: Bench) -> None:
     old = [envelope(TEAM, {"uuid": f"t{number}", "name": "old"}) for number in range(30)]
     await bench.build({COMPANY: [envelope(COMPANY)], TEAM: old})
-    with monkeypatch.context() as patched:
-        patched.setattr(GenerationLifecycle, "swap", broken)
-        with pytest.raises(BuildInterrupted):
-            await bench.build({TEAM: TEAMS})
+    swap = f"'alias': '{bench.connection.alias(TEAM)}'"
+    with before(bench.client, "POST /_aliases", kill, having=swap), pytest.raises(Killed):
+        await bench.build({TEAM: TEAMS})
     await bench.build_folder([TEAM])
     assert await bench.live(TEAM) == "teams-v0002"
     served = await bench.served(TEAM)

@@ -5,29 +5,18 @@ from dataclasses import replace
 
 import pytest
 
-from cluster.connection import connect
 from indexer import RefusedError, rollback, rollback_target
-from indexer.bulk import AdaptiveLimit
-from indexer.changes.update_writer import UpdateWriter
 from indexer.generations.lifecycle import GenerationLifecycle
-from mappings import COMPANY, TEAM
+from mappings import COMPANY, TEAM, Resource
 from tests.indexer.bulk_writes import proxied_client
 from tests.indexer.conftest import Bench
 from tests.indexer.dated_teams import DAYS, start, team
 from tests.indexer.live_watch import stamps
 from tests.indexer.maintenance.test_pruning import build, company_name
 from tests.indexer.parsed_lines import parse_line
-from tests.network.bulk_proxy import BulkProxy, RequestProxy
+from tests.network.bulk_proxy import RequestProxy
 from tests.network.http import Reply, Request
 from tests.records import deletion
-
-
-async def names(bench: Bench) -> dict[str, str | None]:
-    """Return the names of the teams that are served, None for tombstones."""
-    return {
-        identifier: None if document["deleted"] else document["record"]["name"]
-        for identifier, document in (await bench.served(TEAM)).items()
-    }
 
 
 async def test_a_rollback_brings_back_what_was_replaced_and_raises_the_epoch(bench: Bench) -> None:
@@ -62,9 +51,9 @@ async def test_updates_since_the_swap_are_in_what_comes_back(bench: Bench) -> No
     await bench.update({TEAM: [team("before the build", 1, "o")]})
     await start(bench, *(team("bad", 2, identifier) for identifier in ("t", "u", "d", "o", "b")))
     await bench.update({TEAM: [team("since", 3, "u"), deletion(TEAM, "d", DAYS[3]), team("since", 3, "n")]})
-    assert (await names(bench))["b"] == "bad"
+    assert (await bench.names())["b"] == "bad"
     await rollback(bench.engine(), TEAM)
-    assert await names(bench) == {"t": "first", "u": "since", "d": None, "o": "before the build", "n": "since"}
+    assert await bench.names() == {"t": "first", "u": "since", "d": None, "o": "before the build", "n": "since"}
 
 
 async def test_updates_that_were_late_for_the_live_generation_are_in_what_comes_back(bench: Bench) -> None:
@@ -72,9 +61,9 @@ async def test_updates_that_were_late_for_the_live_generation_are_in_what_comes_
     await start(bench, team("bad", 9), team("bad", 9, "u"), team("bad", 9, "d"))
     summary = await bench.update({TEAM: [team("late", 5), team("late", 5, "u"), deletion(TEAM, "d", DAYS[5])]})
     assert summary.report_for("teams").stale == 3
-    assert await names(bench) == {"t": "bad", "u": "bad", "d": "bad"}
+    assert await bench.names() == {"t": "bad", "u": "bad", "d": "bad"}
     await rollback(bench.engine(), TEAM)
-    assert await names(bench) == {"t": "late", "u": "first", "d": None}
+    assert await bench.names() == {"t": "late", "u": "first", "d": None}
     mark = await bench.mark(TEAM)
     assert all(clock <= mark.clock and sequence <= mark.sequence for clock, sequence in (await stamps(bench)).values())
 
@@ -85,7 +74,7 @@ async def test_what_was_late_and_what_came_since_have_no_sequence_in_common(benc
     await bench.update({TEAM: [team("late", 5)]})
     await bench.update({TEAM: [team("since", 9, "n")]})
     await rollback(bench.engine(), TEAM)
-    assert await names(bench) == {"t": "late", "n": "since"}
+    assert await bench.names() == {"t": "late", "n": "since"}
     found = await stamps(bench)
     assert len({sequence for _, sequence in found.values()}) == len(found)
 
@@ -94,15 +83,12 @@ async def test_a_late_update_makes_no_index_of_a_generation_that_is_not_kept(ben
     await start(bench, team("first", 0))
     await start(bench, team("second", 9))
     engine = bench.engine(kept_generations=1)
-    desk, lifecycle = (
-        UpdateWriter(engine, TEAM, AdaptiveLimit(engine.settings), print),
-        GenerationLifecycle(engine, TEAM),
-    )
-    await desk.apply({"n": parse_line(TEAM, team("new", 1, "n"))})
+    writer, lifecycle = bench.writer(kept_generations=1), GenerationLifecycle(engine, TEAM)
+    await writer.apply({"n": parse_line(TEAM, team("new", 1, "n"))})
     await lifecycle.prune(await lifecycle.generations())
-    outcome = await desk.apply({"t": parse_line(TEAM, team("late", 5))})
-    await desk.publish()
-    await desk.release()
+    outcome = await writer.apply({"t": parse_line(TEAM, team("late", 5))})
+    await writer.publish()
+    await writer.release()
     assert len(outcome.stale) == 1
     assert [index for index in await bench.indices() if "teams" in index] == ["teams-v0002"]
 
@@ -139,64 +125,50 @@ async def test_a_rollback_during_updates_loses_none(bench: Bench) -> None:
     over.set()
     await stream
     new = {f"n{number}": "update" for number in range(done)}
-    assert await names(bench) == {"t": "first", "u": f"update {done - 1}"} | new
+    assert await bench.names() == {"t": "first", "u": f"update {done - 1}"} | new
     assert (await bench.mark(TEAM)).epoch == 1
     assert at_rollback > 0
 
 
-class Counting(BulkProxy):
-    """Records which aliases each alias update changes."""
+class RecordingProxy(RequestProxy):
+    """Keeps what it forwards."""
 
     def __init__(self, target: str) -> None:
         super().__init__(target)
-        self.moves: list[bytes] = []
+        self.requests: list[Request] = []
 
     async def reply(self, request: Request) -> Reply:
-        """Record an alias update and forward every request."""
-        if request.path == "/_aliases":
-            self.moves.append(request.body)
+        self.requests.append(request)
         return await super().reply(request)
 
+    def to(self, path: str) -> list[Request]:
+        return [request for request in self.requests if request.path.endswith(path)]
 
-class Marks(RequestProxy):
-    """Notes the X-Opaque-Id of each bulk request."""
 
-    def __init__(self, target: str) -> None:
-        super().__init__(target)
-        self.seen = set[str]()
-
-    async def reply(self, request: Request) -> Reply:
-        if request.path.endswith("/_bulk"):
-            headers = {name.lower(): value for name, value in request.headers.items()}
-            self.seen.add(headers.get("x-opaque-id", ""))
-        return await super().reply(request)
+async def rolled_back(bench: Bench, resource: Resource) -> RecordingProxy:
+    """Roll a resource back, and return the proxy through which that went."""
+    proxy = RecordingProxy(bench.connection.url[0])
+    async with proxied_client(bench, proxy) as client:
+        await rollback(replace(bench.engine(), client=client), resource)
+    return proxy
 
 
 async def test_the_requests_of_a_rollback_can_be_waited_for_by_the_next_run(bench: Bench) -> None:
     await start(bench)
     await start(bench)
     assert (await bench.update({TEAM: [team("a", 1, "newer")]})).exit_code == 0
-    proxy = Marks(bench.connection.url[0])
-    async with proxied_client(bench, proxy) as client:
-        await rollback(replace(bench.engine(), client=client), TEAM)
-    assert {mark.rpartition("-")[0].rpartition("-")[0] for mark in proxy.seen} == {"brokerage-run"}
+    bulks = (await rolled_back(bench, TEAM)).to("/_bulk")
+    named = [{name.lower(): value for name, value in bulk.headers.items()}["x-opaque-id"] for bulk in bulks]
+    assert {name.rpartition("-")[0].rpartition("-")[0] for name in named} == {"brokerage-run"}
 
 
 async def test_a_rollback_moves_the_alias_in_one_request(bench: Bench) -> None:
     await build(bench, "old")
     await build(bench, "new")
-    proxy = Counting(bench.connection.url[0])
-    async with (
-        proxy.running() as address,
-        connect(replace(bench.connection, url=(address,)), connections=8, timeout=30) as client,
-    ):
-        await rollback(replace(bench.engine(), client=client), COMPANY)
+    proxy = await rolled_back(bench, COMPANY)
     served = f'"alias":"{bench.connection.alias(COMPANY)}"'.encode()
-    moving = [move for move in proxy.moves if served in move]
-    assert len(moving) == 1
-    assert moving[0].count(served) == 2
-    assert (
-        len(proxy.moves) == 4
-    )  # a fence each for the writer and the builder, the move, and what is left of the fences
-    assert proxy.bulks == 0
+    moves = [request.body for request in proxy.to("/_aliases")]
+    # A fence each for the writer and the builder, the move, and what is left of the fences.
+    assert [move.count(served) for move in moves] == [0, 0, 2, 0]
+    assert proxy.to("/_bulk") == []
     assert await company_name(bench) == "old"

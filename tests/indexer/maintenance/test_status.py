@@ -1,23 +1,22 @@
 """`status`, and expired tombstones: pruned, left out of rebuilds, never served."""
 
+import math
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
-from aiohttp.test_utils import TestClient, TestServer
 
 from brokerage.index.maintain import status_notes
-from indexer import ResourceStatus, RunStage, clock, prunable, prune, status
-from indexer.changes import stamps
+from indexer import ResourceStatus, RunStage, prunable, prune, status
 from mappings import COMPANY, TEAM
-from service.app import create_app
-from service.keys.store import KeyGrant, KeyStore
-from service.settings import ServiceSettings
+from tests.indexer.client_requests import Killed, kill
 from tests.indexer.command.test_command import run
 from tests.indexer.conftest import Bench
-from tests.indexer.maintenance.test_pruning import BuildInterrupted, build, interrupt_at
+from tests.indexer.expected_state import at_stage
+from tests.indexer.maintenance.test_pruning import build
+from tests.indexer.shifted_clock import shifted_clock
 from tests.records import deletion, envelope
 
-_DAY_MILLISECONDS = 86_400_000
 UPDATED_AT, MILLISECONDS = "2026-01-02T03:04:05.678Z", 1_767_323_045_678
 
 
@@ -80,8 +79,8 @@ async def test_status_reports_the_last_run_and_its_lag(bench: Bench) -> None:
 
 async def test_status_reports_an_unfinished_build(bench: Bench) -> None:
     await bench.build({COMPANY: [envelope(COMPANY)], TEAM: [envelope(TEAM)]})
-    with pytest.raises(BuildInterrupted):
-        await bench.build({TEAM: [envelope(TEAM, {"name": "new"})]}, on_progress=interrupt_at(RunStage.SWAPPING))
+    with pytest.raises(Killed):
+        await bench.build({TEAM: [envelope(TEAM, {"name": "new"})]}, on_progress=at_stage(RunStage.SWAPPING, kill))
     state, candidate = await of(bench, "teams"), f"{bench.connection.alias(TEAM)}-v0002"
     assert state.build is not None
     assert (state.build.candidate, state.build.refusal, state.build.line) == (candidate, None, 1)
@@ -104,57 +103,35 @@ async def held(bench: Bench) -> dict[str, Any]:
     return {identifier: document["deleted"] for identifier, document in (await bench.served(TEAM)).items()}
 
 
-def pass_days(monkeypatch: pytest.MonkeyPatch, days: float) -> None:
+def after_days(days: float) -> AbstractContextManager[object]:
     """Let tombstones age by that many days."""
-    now = clock.now_milliseconds() + int(days * _DAY_MILLISECONDS)
-    monkeypatch.setattr(stamps, "now_milliseconds", lambda: now)
+    return shifted_clock(days * 86_400)
 
 
-async def test_tombstones_are_pruned_past_their_days_and_not_before(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_tombstones_are_pruned_past_their_days_and_not_before(bench: Bench) -> None:
     await start(bench)
-    before = await bench.mark(TEAM)
-    pass_days(monkeypatch, 29.9)
-    assert await prunable(bench.engine()) == await prune(bench.engine()) == ([], 0, 0)
-    assert (await held(bench))["gone"] is True
-    pass_days(monkeypatch, 30.1)
-    assert await prunable(bench.engine()) == ([], 1, 0)
-    assert await prune(bench.engine()) == ([], 1, 0)
-    assert await held(bench) == {"t": False, "lacking": False}
-    assert await prune(bench.engine()) == ([], 0, 0)
+    before, engine = await bench.mark(TEAM), bench.engine(clock_seconds=math.inf)
+    with after_days(29.9):
+        assert await prunable(engine) == await prune(engine) == ([], 0, 0)
+        assert (await held(bench))["gone"] is True
+    with after_days(30.1):
+        assert await prunable(engine) == ([], 1, 0)
+        assert await prune(engine) == ([], 1, 0)
+        assert await held(bench) == {"t": False, "lacking": False}
+        assert await prune(engine) == ([], 0, 0)
     assert (await bench.mark(TEAM)).sequence == before.sequence
 
 
-async def test_tombstones_past_their_days_are_left_out_of_a_rebuild_and_others_are_not(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_tombstones_past_their_days_are_left_out_of_a_rebuild_and_others_are_not(bench: Bench) -> None:
     await start(bench)
     source = {TEAM: [envelope(TEAM, {"uuid": "t"})]}
-    pass_days(monkeypatch, 29.9)
-    summary = await bench.build(source)
-    assert (summary.report_for("teams").carried, summary.report_for("teams").vanished) == (1, 1)
+    with after_days(29.9):
+        report = (await bench.build(source, clock_seconds=math.inf)).report_for("teams")
+    assert (report.carried, report.vanished) == (1, 1)
     assert await held(bench) == {"t": False, "gone": True, "lacking": True}
-    pass_days(monkeypatch, 30.1)
-    assert (await bench.build(source)).report_for("teams").carried == 0
+    with after_days(61):
+        assert (await bench.build(source, clock_seconds=math.inf)).report_for("teams").carried == 0
     assert await held(bench) == {"t": False}
-
-
-async def test_tombstones_are_never_served(bench: Bench) -> None:
-    await start(bench)
-    key = await KeyStore(bench.client, bench.connection.keys_index).create(
-        KeyGrant("all", all_companies=True, rate=None)
-    )
-    headers = {"x-api-key": key.reveal()}
-    async with TestClient(TestServer(create_app(ServiceSettings(), bench.connection))) as http:
-        async with http.get("/v1/teams", headers=headers) as pages:
-            found = [team["uuid"] for team in await pages.json()]
-        statuses = {}
-        for name in ("t", "gone"):
-            async with http.get(f"/v1/teams/{name}", headers=headers) as one:
-                statuses[name] = one.status
-    assert found == ["lacking", "t"]
-    assert statuses == {"t": 200, "gone": 404}
 
 
 async def test_pruning_asks_and_takes_yes(bench: Bench) -> None:

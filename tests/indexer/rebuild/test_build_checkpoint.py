@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from cluster import client as cluster_client
 from cluster.control_index import CONTROL_BODY, ensure_index
 from indexer import LockedError
 from indexer.generations.checkpoint import BuildBasis, BuildCheckpoint, BuildProgress
@@ -46,8 +45,8 @@ async def begun(bench: Bench) -> BuildProgress:
     return begun_build("teams-v0002")
 
 
-async def test_a_lost_response_is_not_taken_for_another_run(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_client, "_INITIAL_SECONDS", 0.005)
+@pytest.mark.usefixtures("quick_retries")
+async def test_a_lost_response_is_not_taken_for_another_run(bench: Bench) -> None:
     proxy = LosingProxy(bench.connection.url[0], await begun(bench))
     async with proxied_client(bench, proxy) as client:
         checkpoint = BuildCheckpoint(replace(bench, client=client).engine(), "teams")

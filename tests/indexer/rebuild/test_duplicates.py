@@ -92,9 +92,9 @@ def tied_names() -> list[str]:
 async def test_of_two_contents_with_the_same_version_the_same_one_is_served(bench: Bench, processes: int) -> None:
     lines = [envelope(TEAM, {"name": name}, updated_at=DAYS[0]) for name in tied_names()]
     found = []
-    for each in (lines, lines[::-1], [*lines, *lines]):
-        summary = await bench.build({TEAM: each}, bulk_documents=1, processes=processes)
+    for sent in (lines, lines[::-1], [*lines, *lines]):
+        summary = await bench.build({TEAM: sent}, bulk_documents=1, processes=processes)
         assert summary.report_for("teams").refusal is None
-        assert summary.report_for("teams").merged == len(each) - 1
+        assert summary.report_for("teams").merged == len(sent) - 1
         found.append((await bench.served(TEAM))["team-1"]["record"]["name"])
     assert len(set(found)) == 1

@@ -127,7 +127,9 @@ def test_companies_without_a_count_are_written_without_one() -> None:
 
 
 def test_references_follow_from_the_mappings() -> None:
-    found = {(each.resource.alias, each.field.name, each.target.alias) for each in declared_references()}
+    found = {
+        (reference.resource.alias, reference.field.name, reference.target.alias) for reference in declared_references()
+    }
     assert {("listings", "company", "companies"), ("agents", "office", "offices")} < found
     assert {("listings", "agents", "agents"), ("sold_listings", "buyer_offices", "offices")} < found
     assert not any(resource == target for resource, _, target in found)

@@ -1,6 +1,5 @@
 """A clean source of every resource is built, verified and served; its records are stored byte for byte."""
 
-import asyncio
 import datetime as dt
 import secrets
 from typing import Any
@@ -131,26 +130,3 @@ async def test_hostile_records_lie_byte_for_byte_between_tabs(bench: Bench, text
         assert after == b"}"
         assert orjson.loads(between) == orjson.loads(raw.replace(b"\t", b" "))["record"] == sent["record"]
         assert list(orjson.loads(between)) == [field.name for field in LISTING.stored]
-
-
-async def test_many_chunks_in_flight_lose_nothing(bench: Bench) -> None:
-    listings = [envelope(LISTING, {"PlatformListingId": f"l{n:04}"}) for n in range(900)]
-    summary = await bench.build({LISTING: listings}, bulk_documents=70, bulk_bytes=100_000, bulks_in_flight=3)
-    assert summary.report_for("listings").indexed == 900
-    count = await bench.client.count(index=bench.connection.alias(LISTING))
-    assert count["count"] == 900
-    sequences = [document["sequence"] for document in (await bench.served(LISTING)).values()]
-    assert sorted(sequences) == list(range(1, 901))
-
-
-async def test_a_search_during_a_rebuild_never_misses_the_alias(bench: Bench) -> None:
-    await bench.build({TEAM: [envelope(TEAM)]})
-    rebuild = asyncio.create_task(bench.build({TEAM: [envelope(TEAM)]}))
-    seen = 0
-    while not rebuild.done():
-        assert list(await bench.served(TEAM)) == ["team-1"]
-        seen += 1
-        await asyncio.sleep(0.01)
-    await rebuild
-    assert seen > 1
-    assert await bench.live(TEAM) == "teams-v0002"

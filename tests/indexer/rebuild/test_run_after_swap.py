@@ -1,13 +1,9 @@
 """What a run deletes after its swap: nothing that another run has begun, or serves, since."""
 
-from collections.abc import Sequence
-
-import pytest
-
-from indexer.generations.candidate import Candidate, swap_together
 from indexer.generations.checkpoint import BuildCheckpoint, BuildProgress
 from indexer.generations.lifecycle import GenerationLifecycle
 from mappings import TEAM
+from tests.indexer.client_requests import behind
 from tests.indexer.conftest import Bench
 from tests.indexer.lock.test_distributed_lock import hold, lock_holder
 from tests.indexer.rebuild.test_build_checkpoint import begun_build
@@ -32,18 +28,13 @@ class Successor:
         await self.checkpoint.write(self.progress)
 
 
-async def test_a_run_that_loses_its_lock_after_the_swap_deletes_nothing_of_its_successor(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_run_that_loses_its_lock_after_the_swap_deletes_nothing_of_its_successor(bench: Bench) -> None:
     assert (await bench.build({TEAM: [envelope(TEAM)]})).exit_code == 0
     successor = Successor(bench)
 
-    async def swap_and_sleep(candidates: Sequence[Candidate]) -> None:
-        await swap_together(candidates)
-        await successor.begin()
-
-    monkeypatch.setattr("indexer.rebuild.swap_together", swap_and_sleep)
-    assert (await bench.build({TEAM: [envelope(TEAM, {"name": "new"})]})).exit_code == 0
+    # The mark is the last that is written before the run deletes what is superfluous.
+    with behind(bench.client, "PUT /_doc/mark-", lambda _: successor.begin(), having="teams-v0002"):
+        assert (await bench.build({TEAM: [envelope(TEAM, {"name": "new"})]})).exit_code == 0
     assert await bench.live(TEAM) == "teams-v0002"
     assert await bench.indices() == ["teams-v0001", "teams-v0002", "teams-v0003"]
     assert await successor.checkpoint.read() == successor.progress

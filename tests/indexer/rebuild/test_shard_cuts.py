@@ -61,7 +61,7 @@ def test_of_several_copies_the_newest_stays() -> None:
     newer, equal, other = replace_row(row, 6, 0), replace_row(row, 6, 9), replace_row(row, 1, 1, "y")
     assert older_copies([row, newer, other]) == [row]
     assert older_copies([newer, row]) == [row]
-    assert sorted(each.content for each in older_copies([equal, newer, row])) == [0, 1]
+    assert sorted(copy.content for copy in older_copies([equal, newer, row])) == [0, 1]
     assert older_copies([row, other]) == []
 
 

@@ -1,18 +1,17 @@
 """The gate before a swap: each bound refuses with a reason, keeps the live generation, and yields to force only."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from indexer import ResourceStatus, RunStage, prunable, prune, status
-from indexer.documents.builder import PendingDocument
 from indexer.generations.checkpoint import BuildCheckpoint
-from indexer.generations.lifecycle import GenerationLifecycle
-from indexer.load.loader import DocumentSample
 from mappings import COMPANY, TEAM
+from tests.indexer.client_requests import behind
 from tests.indexer.command.test_command import lines, run
 from tests.indexer.conftest import Bench
-from tests.indexer.raw_documents import delete_document
+from tests.indexer.raw_documents import delete_document, get_document, put_document
 from tests.records import deletion, envelope, write
 
 BAD = b"{}"
@@ -117,40 +116,35 @@ async def test_pruning_removes_what_was_refused_and_its_checkpoint(bench: Bench)
     assert ((await state(bench)).build, (await state(bench)).others) == (None, [])
 
 
-async def _lost(lifecycle: GenerationLifecycle, index: str) -> None:
-    """Refresh, but lose one of the loaded teams."""
-    await delete_document(lifecycle._client, index, "t0", refresh=True)
+async def lose_one(bench: Bench, index: str) -> None:
+    await delete_document(bench.client, index, "t0", refresh=True)
 
 
-async def test_a_count_that_differs_is_refused_even_with_force(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    await start(bench)
-    monkeypatch.setattr(GenerationLifecycle, "refresh", _lost)
-    summary = await bench.build({TEAM: teams(30, name="new")}, force=True)
-    monkeypatch.undo()
-    assert "teams-v0002 has 29 documents, but 30 were accepted: run it again." in str(
-        summary.report_for("teams").refusal
+async def alter_one(bench: Bench, index: str) -> None:
+    """Change a loaded team, under a version that is as old."""
+    found = await get_document(bench.client, index, "t7")
+    found["_source"]["record"]["name"] = "old"
+    await put_document(
+        bench.client, index, "t7", found["_source"], version=found["_version"], version_type="external_gte"
     )
-    await _refused(bench)
 
 
-async def test_a_sample_that_differs_is_refused_even_with_force(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (lose_one, "teams-v0002 has 29 documents, but 30 were accepted: run it again."),
+        (alter_one, "teams-v0002 differs from what was read: t7. Run it again."),
+    ],
+)
+async def test_what_is_not_stored_as_it_was_read_is_refused_even_with_force(
+    bench: Bench, fault: Callable[[Bench, str], Awaitable[None]], said: str
+) -> None:
     await start(bench)
-    offer = DocumentSample.offer
-
-    def altered(sample: DocumentSample, document: PendingDocument) -> None:
-        if document.id == "t7" and document.record is not None:
-            document.record = document.record.replace(b'"new"', b'"old"')
-        offer(sample, document)
-
-    monkeypatch.setattr(DocumentSample, "offer", altered)
-    summary = await bench.build({TEAM: teams(30, name="new")}, force=True)
-    monkeypatch.undo()
-    assert "teams-v0002 differs from what was read: t7. Run it again." in str(summary.report_for("teams").refusal)
-    await _refused(bench)
-
-
-async def _refused(bench: Bench) -> None:
+    index = f"{bench.connection.alias(TEAM)}-v0002"
+    with behind(bench.client, f"POST /{index}/_refresh", lambda _: fault(bench, index)):
+        summary = await bench.build({TEAM: teams(30, name="new")}, force=True)
+    assert said in str(summary.report_for("teams").refusal)
     now = await state(bench)
     assert now.build is not None
     assert (now.build.refusal is not None, await bench.live(TEAM)) == (True, "teams-v0001")
-    assert {document["record"]["name"] for document in (await bench.served(TEAM)).values()} == {"n"}
+    assert set((await bench.names()).values()) == {"n"}

@@ -2,14 +2,15 @@
 
 import random
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from indexer import RunStage
 from indexer.errors import LockedError
-from indexer.generations.lifecycle import GenerationLifecycle
 from mappings import COMPANY, OFFICE, TEAM
+from tests.indexer.client_requests import before, behind
 from tests.indexer.command.test_command import run
 from tests.indexer.conftest import Bench
 from tests.indexer.expected_state import at_stage, run_in_thread
@@ -74,20 +75,17 @@ async def test_the_output_says_for_every_resource_what_became_of_it(bench: Bench
     )
 
 
-async def test_all_aliases_move_in_one_request(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_all_aliases_move_in_one_request(bench: Bench) -> None:
     await start(bench)
-    calls: list[list[str]] = []
-    swap = GenerationLifecycle.swap
+    found: list[list[str]] = []
 
-    async def watched(lifecycle: GenerationLifecycle, *given: Any, **options: Any) -> None:
-        calls.append(await live(bench))
-        await swap(lifecycle, *given, **options)
-        calls.append(await live(bench))
+    async def look(_: object) -> None:
+        found.append(await live(bench))
 
-    monkeypatch.setattr(GenerationLifecycle, "swap", watched)
-    summary = await bench.build_folder(THREE)
-    assert summary.exit_code == 0
-    assert calls == [["v0001"] * 3, ["v0002"] * 3]
+    with behind(bench.client, "POST /_aliases", *[look] * 99):
+        assert (await bench.build_folder(THREE)).exit_code == 0
+    moments = [now for now, earlier in pairwise([*found, []]) if now != earlier]
+    assert moments == [["v0001"] * 3, ["v0002"] * 3]
 
 
 async def test_updates_between_the_first_build_and_the_swap_are_in_what_it_brings(bench: Bench) -> None:
@@ -106,22 +104,17 @@ async def test_updates_between_the_first_build_and_the_swap_are_in_what_it_bring
     assert mark.generation.endswith("offices-v0002")
 
 
-async def test_a_resource_that_cannot_be_swapped_at_the_last_moment_stops_all(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_resource_that_cannot_be_swapped_at_the_last_moment_stops_all(bench: Bench) -> None:
     await start(bench)
-    swap = GenerationLifecycle.swap
 
-    async def overtaken(lifecycle: GenerationLifecycle, *given: Any, **options: Any) -> None:
+    async def overtake() -> None:
         fences = await bench.client.indices.get_alias(name=f"{bench.connection.alias(TEAM)}-builder-*")
         for index, body in fences.items():
             await bench.client.indices.delete_alias(index=index, name=list(body["aliases"]))
-        await swap(lifecycle, *given, **options)
 
-    monkeypatch.setattr(GenerationLifecycle, "swap", overtaken)
-    with pytest.raises(LockedError, match="not swapped in"):
+    swap = f"'alias': '{bench.connection.alias(TEAM)}'"
+    with before(bench.client, "POST /_aliases", overtake, having=swap), pytest.raises(LockedError, match="not swapped"):
         await bench.build_folder(THREE)
-    monkeypatch.undo()
     assert await live(bench) == ["v0001"] * 3
     assert (await bench.build_folder(THREE)).exit_code == 0
     assert await live(bench) == ["v0002"] * 3

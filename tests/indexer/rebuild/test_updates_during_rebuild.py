@@ -101,10 +101,10 @@ async def test_updates_at_each_stage_of_a_rebuild_are_in_what_it_brings(
     after, mark = await stamps(bench), await bench.mark(TEAM)
     assert await states(bench) == AFTER
     assert of(await stored(bench.engine()), OTHER) == of_others
-    same = {each for each in before if after[each] == before[each]}
+    same = {name for name in before if after[name] == before[name]}
     assert same == KEPT | {"lacking-touched"} | of_others.keys()
     new = fresh(after) - of_others.keys()
-    assert all(after[each] > (published.clock, 0) and after[each][1] > published.sequence for each in new)
+    assert all(after[name] > (published.clock, 0) and after[name][1] > published.sequence for name in new)
     assert all(clock <= mark.clock and sequence <= mark.sequence for clock, sequence in after.values())
     assert (watch.behind, watch.missing) == ([], set())
     assert watch.looks > 1

@@ -13,7 +13,12 @@ from indexer.generations.candidate import BuildJob, Candidate
 from indexer.generations.gates import too_many_changes
 from indexer.lock import open_run
 from indexer.reporting.report import DeadLetters, ResourceReport
-from indexer.verify.verification import DifferenceKind, verify_against_generation, verify_against_source
+from indexer.verify.verification import (
+    DifferenceKind,
+    VerificationResult,
+    verify_against_generation,
+    verify_against_source,
+)
 from mappings import AGENT, COMPANY, LISTING, TEAM, Resource
 from tests.indexer.conftest import Bench
 from tests.indexer.dated_teams import DAYS, start, team
@@ -29,12 +34,6 @@ def ahead(hours: float) -> str:
 
 def dated(name: str, updated_at: str, identifier: str = "t") -> dict[str, Any]:
     return envelope(TEAM, {"uuid": identifier, "name": name}, updated_at=updated_at)
-
-
-async def name_of(bench: Bench, identifier: str = "t") -> str | None:
-    """Return the name of a served team, None for a tombstone."""
-    document = (await bench.served(TEAM))[identifier]
-    return None if document["deleted"] else document["record"]["name"]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +62,7 @@ async def test_a_deletion_from_the_future_is_a_dead_letter_and_a_mislabelled_zon
     await start(bench, team("first", 0))
     summary = await bench.update({TEAM: [deletion(TEAM, "t", FUTURE), dated("local", ahead(14), "zone")]})
     assert (summary.report_for("teams").dead, summary.report_for("teams").indexed) == (1, 1)
-    assert await name_of(bench) == "first"
+    assert (await bench.names())["t"] == "first"
 
 
 async def test_a_rebuild_counts_future_lines_as_dead_letters(bench: Bench) -> None:
@@ -80,13 +79,13 @@ async def test_updates_replace_a_live_state_from_the_future_again_and_again(
     await bench.update({TEAM: [frozen]}, future_seconds=CENTURIES)
     summary = await bench.update({TEAM: [team("right", 2)]})
     assert (summary.exit_code, summary.report_for("teams").indexed) == (0, 1)
-    assert await name_of(bench) == "right"
+    assert (await bench.names())["t"] == "right"
     await bench.update({TEAM: [team("stale", 1)]})
-    assert await name_of(bench) == "right"
+    assert (await bench.names())["t"] == "right"
     await bench.update({TEAM: [deletion(TEAM, "t", DAYS[3])]})
-    assert await name_of(bench) is None
+    assert (await bench.names())["t"] is None
     await bench.update({TEAM: [team("again", 4)]})
-    assert await name_of(bench) == "again"
+    assert (await bench.names())["t"] == "again"
 
 
 async def test_the_same_content_under_a_right_time_thaws_a_record_and_keeps_its_stamp(bench: Bench) -> None:
@@ -120,9 +119,9 @@ async def test_a_rebuild_replaces_live_states_from_the_future_and_deletes_what_i
     frozen = [dated("frozen", FUTURE), dated("frozen", FUTURE, "gone"), deletion(TEAM, "back", FUTURE)]
     await bench.update({TEAM: frozen}, future_seconds=CENTURIES)
     await start(bench, team("right", 2), team("back", 2, "back"))
-    assert [await name_of(bench, one) for one in ("t", "back", "gone")] == ["right", "back", None]
+    assert await bench.names() == {"t": "right", "back": "back", "gone": None}
     await bench.update({TEAM: [team("later", 3), team("older than the source", 4, "gone")]})
-    assert [await name_of(bench, one) for one in ("t", "gone")] == ["later", None]
+    assert await bench.names() == {"t": "later", "back": "back", "gone": None}
 
 
 async def test_updates_during_a_rebuild_of_a_frozen_record_survive_it_and_a_rollback(bench: Bench) -> None:
@@ -131,28 +130,32 @@ async def test_updates_during_a_rebuild_of_a_frozen_record_survive_it_and_a_roll
     await start(bench, team("second", 2))
     await bench.update({TEAM: [team("third", 3)]})
     await rollback(bench.engine(), TEAM)
-    assert await name_of(bench) == "third"
+    assert (await bench.names())["t"] == "third"
     await bench.update({TEAM: [team("fourth", 4)]})
     await start(bench, team("fourth", 4))
-    assert await name_of(bench) == "fourth"
+    assert (await bench.names())["t"] == "fourth"
+
+
+async def verified(bench: Bench, line: dict[str, Any]) -> list[VerificationResult]:
+    """Compare the live teams with a source of one, by digests and in full."""
+    folder = write(bench.folder.parent / "again", {COMPANY: [envelope(COMPANY)], TEAM: [line]})
+    with open_source(str(folder)) as source:
+        return [
+            result
+            for is_full in (False, True)
+            for result in await verify_against_source(bench.engine(), source, [TEAM], is_full=is_full)
+        ]
 
 
 async def test_verify_names_live_states_from_the_future(bench: Bench) -> None:
     await start(bench, team("first", 0))
     await bench.update({TEAM: [dated("frozen", FUTURE)]}, future_seconds=CENTURIES)
-    folder = write(bench.folder.parent / "again", {COMPANY: [envelope(COMPANY)], TEAM: [dated("frozen", FUTURE)]})
-    for is_full in (False, True):
-        with open_source(str(folder)) as source:
-            (result,) = await verify_against_source(bench.engine(), source, [TEAM], is_full=is_full)
+    for result in await verified(bench, dated("frozen", FUTURE)):
         assert not result.is_equal
         (named,) = result.named[DifferenceKind.FUTURE]
         assert (named.id, (named.found or 0) >> 10) == ("t", 7_258_118_400_000_000)
     await bench.update({TEAM: [team("right", 2)]})
-    write(bench.folder, {COMPANY: [envelope(COMPANY)], TEAM: [team("right", 2)]})
-    for is_full in (False, True):
-        with open_source(str(bench.folder)) as source:
-            (result,) = await verify_against_source(bench.engine(), source, [TEAM], is_full=is_full)
-        assert result.is_equal, result
+    assert [result.is_equal for result in await verified(bench, team("right", 2))] == [True, True]
 
 
 async def test_verify_names_them_where_two_generations_agree(bench: Bench) -> None:
@@ -169,7 +172,7 @@ async def test_a_source_dated_in_the_future_does_not_delete_what_is_newer_than_n
     folder = write(bench.folder, {COMPANY: [envelope(COMPANY)], TEAM: [team("first", 0)]})
     os.utime(folder / "teams.ndjson", (4_000_000_000, 4_000_000_000))
     await bench.build_folder([TEAM])
-    assert await name_of(bench, "new") == "new"
+    assert (await bench.names())["new"] == "new"
 
 
 async def test_the_gate_names_what_stays_from_the_future(bench: Bench) -> None:

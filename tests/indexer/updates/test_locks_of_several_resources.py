@@ -2,15 +2,11 @@
 
 import asyncio
 
-import pytest
-from elasticsearch import ConnectionError  # noqa: A004 - the client's name for it
-
 from indexer import ResourceReport, open_source, update
-from indexer.bulk import AdaptiveLimit
 from indexer.changes.stamps import newest_by_id
-from indexer.changes.update_writer import UpdateWriter
-from indexer.lock import LockStore, acquire_lock, ignore_wait
+from indexer.lock import acquire_lock
 from mappings import COMPANY, OFFICE, TEAM
+from tests.indexer.client_requests import before, lose
 from tests.indexer.conftest import Bench
 from tests.indexer.parsed_lines import parse_line
 from tests.records import envelope, write
@@ -20,7 +16,7 @@ async def test_a_writer_with_nothing_to_publish_gives_its_lock_to_a_run_that_wai
     """Lines of other resources may keep an update busy for hours, or lines that change nothing."""
     await bench.build({COMPANY: [envelope(COMPANY)], TEAM: [envelope(TEAM)]})
     control, name = bench.connection.control_index, f"write-{bench.connection.alias(TEAM)}"
-    writer = UpdateWriter(bench.engine(), TEAM, AdaptiveLimit(bench.settings), ignore_wait)
+    writer = bench.writer()
     assert (await writer.apply(newest_by_id([parse_line(TEAM, envelope(TEAM))]))).unchanged == 1
 
     async def take() -> None:
@@ -35,20 +31,15 @@ async def test_a_writer_with_nothing_to_publish_gives_its_lock_to_a_run_that_wai
     await writer.release()
 
 
-async def test_a_request_for_a_lock_that_cannot_be_read_ends_no_update(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_request_for_a_lock_that_cannot_be_read_ends_no_update(bench: Bench) -> None:
     await bench.build({COMPANY: [envelope(COMPANY)], TEAM: [envelope(TEAM)]})
-    writer = UpdateWriter(bench.engine(), TEAM, AdaptiveLimit(bench.settings), ignore_wait)
+    writer = bench.writer()
     later = envelope(TEAM, {"name": "new"}, updated_at="2026-03-01T00:00:00Z")
     await writer.apply(newest_by_id([parse_line(TEAM, later)]))
 
-    async def lost(_: LockStore) -> int:
-        raise ConnectionError("lost")
-
-    monkeypatch.setattr(LockStore, "request_version", lost)
-    assert await writer.publish()
-    assert not await writer.publish()
+    with before(bench.client, "GET /_doc/wanted-", *[lose] * 9):
+        assert await writer.publish()
+        assert not await writer.publish()
     await writer.release()
 
 

@@ -62,8 +62,8 @@ class Delivery:
         ahead = self.data.draw(st.integers(delivered, len(self.order)), "the source knows")
         lists_deletions = self.data.draw(st.booleans(), "deletions are listed")
         last = [(name, latest(name, events)) for name, events in self.by_record(self.order[:ahead]).items()]
-        kept = [each for each in last if lists_deletions or FORMS[each[1].form].price is not None]
-        write(bench.folder, {COMPANY: COMPANIES, LISTING: [line(*each) for each in kept]})
+        kept = [state for state in last if lists_deletions or FORMS[state[1].form].price is not None]
+        write(bench.folder, {COMPANY: COMPANIES, LISTING: [line(*state) for state in kept]})
         summary = await bench.build_folder([LISTING], force=True)
         assert summary.exit_code == 0
 
@@ -85,7 +85,9 @@ class Delivery:
         alias = bench.connection.alias(LISTING)
         await bench.client.indices.refresh(index=alias)
         found = await fetch_documents(bench.engine(), alias, self.names)
-        assert {each.id: (each.version, unhide(replace_stamp(each.source, 0, 0))) for each in found} == expected
+        assert {
+            document.id: (document.version, unhide(replace_stamp(document.source, 0, 0))) for document in found
+        } == expected
 
 
 async def start(bench: Bench) -> None:

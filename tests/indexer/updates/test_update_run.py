@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
-from indexer import ElasticsearchError, RefusedError, rollback
+from cluster.control_index import HEAD_ID
+from indexer import RefusedError, rollback
 from mappings import COMPANY, OFFICE, TEAM
+from tests.indexer.client_requests import before, lose
 from tests.indexer.conftest import Bench, Lines
 from tests.indexer.dated_teams import DAYS, start, team
 from tests.records import deletion, envelope
@@ -16,20 +18,14 @@ def counts(summary: Any, alias: str = "teams") -> tuple[int, int, int, int, int]
     return report.read, report.indexed, report.unchanged, report.stale, report.dead
 
 
-async def name(bench: Bench, identifier: str = "t") -> str | None:
-    """Return the name that is served, None for a tombstone."""
-    document = (await bench.served(TEAM))[identifier]
-    return None if document["deleted"] else str(document["record"]["name"])
-
-
 async def test_records_are_upserted_and_deleted_one_by_one(bench: Bench) -> None:
     await start(bench, team("old", 0), team("other", 0, "o"))
     mark = await bench.mark(TEAM)
     summary = await bench.update({TEAM: [team("new", 1), team("added", 1, "a"), deletion(TEAM, "o", DAYS[1])]})
     assert counts(summary) == (3, 3, 0, 0, 0)
-    assert [await name(bench, each) for each in ("t", "a", "o")] == ["new", "added", None]
+    assert await bench.names() == {"t": "new", "a": "added", "o": None}
     served, published = await bench.served(TEAM), await bench.mark(TEAM)
-    assert [served[each]["sequence"] for each in ("t", "a", "o")] == [3, 4, 5]
+    assert [served[name]["sequence"] for name in ("t", "a", "o")] == [3, 4, 5]
     assert all(mark.clock < document["clock"] <= published.clock for document in served.values())
     assert published.sequence == 5
     assert await bench.live(TEAM) == "teams-v0001"
@@ -41,9 +37,9 @@ async def test_an_older_update_never_overwrites_a_newer_one_nor_a_deletion(bench
     assert counts(summary) == (2, 1, 0, 1, 0)
     summary = await bench.update({TEAM: [team("late", 2, "x"), deletion(TEAM, "t", DAYS[4])]})
     assert counts(summary) == (2, 0, 0, 2, 0)
-    assert [await name(bench), await name(bench, "x")] == ["fifth", None]
+    assert await bench.names() == {"t": "fifth", "x": None}
     await bench.update({TEAM: [team("back", 6, "x")]})
-    assert await name(bench, "x") == "back"
+    assert (await bench.names())["x"] == "back"
 
 
 async def test_a_deletion_of_what_never_was_keeps_an_older_record_out(bench: Bench) -> None:
@@ -51,7 +47,7 @@ async def test_a_deletion_of_what_never_was_keeps_an_older_record_out(bench: Ben
     await bench.update({TEAM: [deletion(TEAM, "x", DAYS[3])]})
     summary = await bench.update({TEAM: [team("late", 2, "x")]})
     assert counts(summary) == (1, 0, 0, 1, 0)
-    assert await name(bench, "x") is None
+    assert (await bench.names())["x"] is None
 
 
 async def test_unchanged_content_gets_its_new_version_and_keeps_its_stamp(bench: Bench) -> None:
@@ -87,21 +83,12 @@ async def test_a_company_that_comes_with_an_update_is_known_to_what_follows(benc
     assert (await bench.served(OFFICE))["o7"]["company"] == "new"
 
 
-async def test_what_was_never_built_takes_no_updates(bench: Bench) -> None:
+async def test_the_failure_of_an_update_is_reported_and_not_that_of_its_events(bench: Bench) -> None:
     await bench.build({COMPANY: [envelope(COMPANY)]})
-    with pytest.raises(RefusedError, match="teams was never built"):
-        await bench.update({TEAM: [team("one", 0)]})
-
-
-async def test_the_failure_of_an_update_is_reported_and_not_that_of_its_events(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def fail(*_: object, **__: object) -> None:
-        raise ElasticsearchError("The control index cannot be read.")
-
-    await bench.build({COMPANY: [envelope(COMPANY)]})
-    monkeypatch.setattr("indexer.after_publish.AFTER_PUBLISH", (fail,))
-    with pytest.raises(RefusedError, match="was never built"):
+    with (
+        before(bench.client, "POST /_mget", *[lose] * 9, having=f"'{HEAD_ID}'"),
+        pytest.raises(RefusedError, match="was never built"),
+    ):
         await bench.update({TEAM: [team("one", 0)]})
 
 
@@ -111,6 +98,6 @@ async def test_an_update_that_a_rollback_finds_is_in_what_comes_back(bench: Benc
     await bench.update({TEAM: [team("since", 2, "a"), team("new", 2, "n")]})
     before = await bench.mark(TEAM)
     await rollback(bench.engine(), TEAM)
-    assert [await name(bench, each) for each in ("t", "a", "n")] == ["first", "since", "new"]
+    assert await bench.names() == {"t": "first", "a": "since", "n": "new"}
     after = await bench.mark(TEAM)
     assert (after.epoch, after.sequence) == (before.epoch + 1, before.sequence)

@@ -118,7 +118,7 @@ async def test_touches_and_a_rebuild_of_the_same_content_flood_no_consumer(bench
     await bench.update({LISTING: [listing(f"l{number:02}", 200, SPAN_SECONDS) for number in range(5)]})
     assert len(await consumer.poll()) == 100
     before = await bench.served(LISTING)
-    touched = [listing(name, each["record"]["ListPrice"], SPAN_SECONDS + 9) for name, each in before.items()]
+    touched = [listing(name, document["record"]["ListPrice"], SPAN_SECONDS + 9) for name, document in before.items()]
     summary = await bench.update({LISTING: touched})
     assert (summary.report_for("listings").unchanged, summary.report_for("listings").indexed) == (100, 0)
     watermark = consumer.watermark
@@ -128,7 +128,7 @@ async def test_touches_and_a_rebuild_of_the_same_content_flood_no_consumer(bench
     again = await consumer.poll()
     after = await bench.served(LISTING)
     assert all(after[name]["version"] > before[name]["version"] for name in before)
-    assert again == {name for name, each in before.items() if each["clock"] >= watermark * 1000}
+    assert again == {name for name, document in before.items() if document["clock"] >= watermark * 1000}
     assert again <= {f"l{number:02}" for number in range(5)}
 
 

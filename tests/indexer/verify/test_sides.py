@@ -1,15 +1,17 @@
 """A running verification: many differences at once, stored bytes, bad lines, updates meanwhile, two generations."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
 from indexer import FolderSource, RefusedError, SourceError, scan
-from indexer.generations.lifecycle import GenerationLifecycle
 from indexer.verify import verification
 from indexer.verify.verification import DifferenceKind, verify_against_generation, verify_against_source
 from mappings import COMPANY, OFFICE, TEAM
 from mappings.stored_document import coarse_bucket
+from tests.indexer.client_requests import before, nothing
 from tests.indexer.conftest import Bench
 from tests.indexer.raw_documents import delete_document
 from tests.indexer.verify.verification_cases import (
@@ -19,7 +21,6 @@ from tests.indexer.verify.verification_cases import (
     both_modes,
     deleted_team,
     differing_ids,
-    engine_of,
     put,
     replace_in,
     team,
@@ -31,10 +32,9 @@ from tests.indexer.verify.verification_cases import (
 @both_modes
 @pytest.mark.parametrize("held", [8, 10_000])
 async def test_however_many_buckets_differ_each_record_is_named_once(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, held: int, full: bool
+    bench: Bench, constants: Callable[..., None], held: int, full: bool
 ) -> None:
-    monkeypatch.setattr(verification, "MAX_RECORDS_IN_MEMORY", held)
-    monkeypatch.setattr(verification, "_RECORDS_PER_LOOKUP", 7)
+    constants(verification, MAX_RECORDS_IN_MEMORY=held, _RECORDS_PER_LOOKUP=7)
     await bench.build({TEAM: teams(100)})
     lost, others = [f"t{number}" for number in range(0, 100, 4)], [f"u{number}" for number in range(15)]
     assert len({coarse_bucket(name) for name in [*lost, *others]}) > 30
@@ -46,8 +46,8 @@ async def test_however_many_buckets_differ_each_record_is_named_once(
     assert (result.compared, list(differing_ids(result))) == (115, ["missing"])
 
 
-def test_buckets_are_held_together_up_to_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verification, "MAX_RECORDS_IN_MEMORY", 10)
+def test_buckets_are_held_together_up_to_the_bound(constants: Callable[..., None]) -> None:
+    constants(verification, MAX_RECORDS_IN_MEMORY=10)
     sizes = [4, 6, 1, 0, 30, 2, 8]
     assert verification._groups([0, 1, 2, 3, 4, 5, 6], sizes) == [[0, 1], [2, 3], [4], [5, 6]]
     assert verification._groups([], sizes) == []
@@ -65,7 +65,7 @@ async def test_stored_bytes_that_were_altered_behind_their_hash_are_found_by_ful
 async def test_a_document_that_was_written_by_something_else_is_altered(bench: Bench, mark: bytes) -> None:
     await bench.build({TEAM: teams(10)})
     index = bench.connection.alias(TEAM)
-    (document,) = await scan.fetch_documents(engine_of(bench), index, ["t5"])
+    (document,) = await scan.fetch_documents(bench.engine(), index, ["t5"])
     # A higher version of the engine's with the bytes as they were, and the same bytes rendered without marks.
     await put(bench, "t5", document.source.replace(b"\t", mark), document.version + bool(mark))
     assert differing_ids(await verified(bench, full=True)) == {"altered": ["t5"]}
@@ -80,22 +80,15 @@ async def test_invalid_lines_are_reported_but_are_not_differences(bench: Bench) 
     assert result.unreadable_named[1].field == "record.name"
 
 
-async def test_what_is_repaired_meanwhile_is_not_reported(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_repaired_meanwhile_is_not_reported(bench: Bench) -> None:
     await bench.build({TEAM: teams(5)})
     index = bench.connection.alias(TEAM)
-    (document,) = await scan.fetch_documents(engine_of(bench), index, ["t3"])
+    (document,) = await scan.fetch_documents(bench.engine(), index, ["t3"])
     await delete_document(bench.client, index, "t3", refresh=True)
     await delete_document(bench.client, index, "t4", refresh=True)
-    refreshes = []
-
-    async def repair(_lifecycle: GenerationLifecycle, generation: str) -> None:
-        refreshes.append(generation)
-        if len(refreshes) == 2:
-            await put(bench, "t3", document.source, document.version + 1)
-
-    monkeypatch.setattr(GenerationLifecycle, "refresh", repair)
-    assert differing_ids(await verified(bench)) == {"missing": ["t4"]}
-    assert refreshes[0] == f"{bench.connection.prefix}teams-v0001"
+    repair = partial(put, bench, "t3", document.source, document.version + 1)
+    with before(bench.client, "POST teams-v0001/_refresh", nothing, repair):
+        assert differing_ids(await verified(bench)) == {"missing": ["t4"]}
 
 
 async def test_what_was_written_before_is_visible_to_the_comparison(bench: Bench) -> None:
@@ -104,8 +97,8 @@ async def test_what_was_written_before_is_visible_to_the_comparison(bench: Bench
     assert differing_ids(await verified(bench)) == {"missing": ["t3"]}
 
 
-async def test_a_thousand_are_named_and_all_are_counted(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verification, "MAX_NAMED", 4)
+async def test_a_thousand_are_named_and_all_are_counted(bench: Bench, constants: Callable[..., None]) -> None:
+    constants(verification, MAX_NAMED=4)
     await bench.build({TEAM: teams(2)})
     result = await verified(bench, [*teams(12), *([b"{"] * 6)])
     assert (result.counts[DifferenceKind.MISSING], len(result.named[DifferenceKind.MISSING])) == (10, 4)
@@ -115,25 +108,25 @@ async def test_a_thousand_are_named_and_all_are_counted(bench: Bench, monkeypatc
 async def test_a_resource_that_the_source_lacks_is_refused(bench: Bench) -> None:
     await bench.build({TEAM: teams(1)})
     with pytest.raises(SourceError, match="nothing for: offices"):
-        await verify_against_source(engine_of(bench), FolderSource(bench.folder), [OFFICE, TEAM])
+        await verify_against_source(bench.engine(), FolderSource(bench.folder), [OFFICE, TEAM])
 
 
 @both_modes
 async def test_two_generations_are_compared_by_the_same_means(bench: Bench, full: bool) -> None:
     await bench.build({TEAM: [*teams(20), team("lost"), team("changed", OLD), deleted_team("dead")]})
     await bench.build({TEAM: [*teams(20), team("added"), team("changed", NEW, name="x"), deleted_team("t3", NEWEST)]})
-    (result,) = await verify_against_generation(engine_of(bench), is_full=full)
+    (result,) = await verify_against_generation(bench.engine(), is_full=full)
     assert differing_ids(result) == {"missing": ["lost"], "surplus": ["added"], "newer": ["changed", "t3"]}
     prefix = bench.connection.prefix
     assert (result.reference, result.index) == (f"{prefix}teams-v0001", f"{prefix}teams-v0002")
     assert result.compared == 22
     for name in ("teams-v0001", f"{prefix}teams-v0001"):
-        (again,) = await verify_against_generation(engine_of(bench), [TEAM], generation=name, is_full=full)
+        (again,) = await verify_against_generation(bench.engine(), [TEAM], generation=name, is_full=full)
         assert differing_ids(again) == differing_ids(result)
 
 
 async def test_without_a_source_or_an_earlier_generation_it_says_what_to_give(bench: Bench) -> None:
-    engine = engine_of(bench)
+    engine = bench.engine()
     await bench.build({TEAM: teams(1)})
     for resources, says in (([], "There is no earlier generation"), ([TEAM], "teams has no earlier generation")):
         with pytest.raises(RefusedError, match=f"{says} to compare with: specify a SOURCE"):

@@ -12,7 +12,6 @@ from tests.indexer.verify.verification_cases import (
     both_modes,
     deleted_team,
     differing_ids,
-    engine_of,
     put,
     replace_in,
     team,
@@ -25,7 +24,7 @@ from tests.records import envelope
 @both_modes
 async def test_what_was_built_is_equal(bench: Bench, full: bool) -> None:
     await bench.build({TEAM: [*teams(300), deleted_team("t300")], OFFICE: [envelope(OFFICE)]})
-    results = await verify_against_source(engine_of(bench), FolderSource(bench.folder), is_full=full)
+    results = await verify_against_source(bench.engine(), FolderSource(bench.folder), is_full=full)
     assert [(one.resource, one.compared, one.is_equal) for one in results] == [
         ("companies", 0, False),  # in the source, but not among what was built
         ("offices", 1, True),
@@ -60,7 +59,7 @@ async def test_an_older_version_in_the_index_is_different_and_a_newer_one_no_fau
     await bench.build({TEAM: [team("behind", OLD), team("ahead", NEWEST, name="x"), team("deleted-since"), *teams(5)]})
     index = bench.connection.alias(TEAM)
     await replace_in(bench, "deleted-since", b'"deleted":false', b'"deleted":true')
-    document = (await scan.fetch_documents(engine_of(bench), index, ["deleted-since"]))[0]
+    document = (await scan.fetch_documents(bench.engine(), index, ["deleted-since"]))[0]
     later = document.version + 1
     source = document.source.replace(b'"version":%d' % document.version, b'"version":%d' % later)
     await put(bench, "deleted-since", source, later)
@@ -74,8 +73,8 @@ async def test_an_older_version_in_the_index_is_different_and_a_newer_one_no_fau
 
 async def test_the_same_version_with_another_content_is_different(bench: Bench) -> None:
     await bench.build({TEAM: teams(5)})
-    document = (await scan.fetch_documents(engine_of(bench), bench.connection.alias(TEAM), ["t3"]))[0]
-    row = (await scan.look_up_rows(engine_of(bench), bench.connection.alias(TEAM), ["t3"]))["t3"]
+    document = (await scan.fetch_documents(bench.engine(), bench.connection.alias(TEAM), ["t3"]))[0]
+    row = (await scan.look_up_rows(bench.engine(), bench.connection.alias(TEAM), ["t3"]))["t3"]
     altered = document.source.replace(b'"content":%d' % row.content, b'"content":%d' % (row.content ^ 1))
     await put(bench, "t3", altered, document.version)
     result = await verified(bench)

@@ -8,7 +8,6 @@ import pytest
 
 from cluster.http.responses import RAW_HEADERS
 from indexer import FolderSource, scan
-from indexer.settings import IndexerContext
 from indexer.verify.verification import VerificationResult, verify_against_source
 from mappings import TEAM
 from tests.indexer.conftest import Bench
@@ -31,15 +30,11 @@ def teams(count: int) -> list[dict[str, Any]]:
     return [team(f"t{number}") for number in range(count)]
 
 
-def engine_of(bench: Bench) -> IndexerContext:
-    return IndexerContext(bench.client, bench.connection, bench.settings)
-
-
 async def verified(bench: Bench, lines: Iterable[Any] | None = None, *, full: bool = False) -> VerificationResult:
     """Compare the live teams with the source as it was built, or with other lines."""
     if lines is not None:
         write(bench.folder, {TEAM: lines})
-    (result,) = await verify_against_source(engine_of(bench), FolderSource(bench.folder), [TEAM], is_full=full)
+    (result,) = await verify_against_source(bench.engine(), FolderSource(bench.folder), [TEAM], is_full=full)
     return result
 
 
@@ -60,6 +55,6 @@ async def put(bench: Bench, identifier: str, source: bytes, version: int) -> Non
 
 async def replace_in(bench: Bench, identifier: str, old: bytes, new: bytes) -> None:
     """Change the stored bytes of a document and nothing else."""
-    (document,) = await scan.fetch_documents(engine_of(bench), bench.connection.alias(TEAM), [identifier])
+    (document,) = await scan.fetch_documents(bench.engine(), bench.connection.alias(TEAM), [identifier])
     assert old in document.source
     await put(bench, identifier, document.source.replace(old, new), document.version)
