@@ -24,10 +24,10 @@ from service.reso.entity_events import EVENT_ENTITY_SET
 from service.reso.sets.declarations import ENTITY_SETS
 from service.settings import ServiceSettings
 from service.workers.worker import tune_garbage_collector
-from tests.chaos.cluster_nodes import running
-from tests.chaos.loaded_service import load_cluster
 from tests.odata.worst_requests import WorstRequest, worst_requests
 from tests.service.raw_http import listening, request
+from tests.simulation.nodes import running
+from tests.simulation.services import load_cluster
 
 _ROUNDS, _SHOWN, _KEYS = 2, 15, 500
 
