@@ -3,6 +3,7 @@
 import pytest
 
 from tests.indexer.conftest import bench
+from tests.reso.clock import Clock
 
 __all__ = ["bench"]
 
@@ -11,3 +12,12 @@ __all__ = ["bench"]
 def short_delays(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask again after a fault within a hundredth of the usual time: a test server needs no recovery."""
     monkeypatch.setattr("indexer.reso.client.odata._INITIAL_DELAY_SECONDS", 0.005)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of comparisons."""
+    stopped = Clock()
+    for module in ("indexer.reso.sync.key_comparisons", "indexer.reso.sync.entity_sync"):
+        monkeypatch.setattr(f"{module}.time", stopped)
+    return stopped

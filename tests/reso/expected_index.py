@@ -35,7 +35,6 @@ class Snapshot:
     """The current records of a store, each with only the fields that may be selected."""
 
     def __init__(self, store: Store, dictionary: DataDictionary) -> None:
-        """Copy everything."""
         self.rows: dict[str, dict[str, dict[str, Any]]] = {}
         self._parts: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
         for name, entity in dictionary.entities.items():
@@ -50,11 +49,9 @@ class Snapshot:
                 self._parts[name, parent, key_text(key)].append(row)
 
     def record(self, entity: str, key: str) -> dict[str, Any] | None:
-        """Return a record."""
         return self.rows[entity].get(key)
 
     def parts(self, entity: str, of: str, key: str) -> list[dict[str, Any]]:
-        """Return the parts of a record in the order of their keys."""
         return self._parts[entity, of, key]
 
 
@@ -88,7 +85,6 @@ def _accepted(resource: Resource, composer: RecordMapper, keys: Iterable[str]) -
 
 
 async def served_records(bench: Bench, resource: Resource) -> Records:
-    """Return what is served, by identifier."""
     found: Records = {}
     after: list[Any] | None = None
     while True:

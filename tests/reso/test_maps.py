@@ -6,13 +6,12 @@ from typing import Any
 import pytest
 
 from indexer.errors import SourceError
-from indexer.reso.source_map import ReplicationPlan, read_map
+from indexer.reso.source_map import ReplicationPlan
 from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING
 from mappings.data_dictionary import load_dictionary
 from tests.indexer.conftest import Bench
 from tests.reso.expected_index import ACME, differences
-from tests.reso.replica_process import COMPANY_RECORD
-from tests.reso.replication_bench import ReplicationBench
+from tests.reso.replication_bench import COMPANY_RECORD, ReplicationBench
 from tests.reso.server.running import serve_in_loop
 from tests.reso.server.server_settings import ServerSettings
 from tests.reso.sync.open_mirror import DICTIONARY, ON_SALE, put, small_world
@@ -35,10 +34,12 @@ async def test_another_map_reads_and_sends_everything_again(bench: Bench, tmp_pa
         server.ledger.clear()
         await into.round(load_dictionary(b'[Property.status]\n"Active" = "ComingSoon"\n"Closed" = "ComingSoon"'))
         assert not [visit for visit in server.ledger.visits if visit.resource == "Property"]
-        statuses = {each["record"]["Status"] for each in (await bench.served(LISTING)).values() if not each["deleted"]}
+        statuses = {
+            entity["record"]["Status"] for entity in (await bench.served(LISTING)).values() if not entity["deleted"]
+        }
         assert "ComingSoon" in statuses
         assert "Active" not in statuses
-        assert all(each["deleted"] for each in (await bench.served(SOLD_LISTING)).values())
+        assert all(row["deleted"] for row in (await bench.served(SOLD_LISTING)).values())
         await into.round(load_dictionary(b'[Property.fields]\nPublicRemarks = "OriginatingSystemName"'))
         assert [visit for visit in server.ledger.visits if "OriginatingSystemName" in visit.describe]
         await into.round()
@@ -54,25 +55,6 @@ async def test_another_time_zone_sends_open_houses_again(bench: Bench, tmp_path:
             await ReplicationBench(bench, server, tmp_path).round(time_zone=zone)
             [house] = (await bench.served(LISTING))["K"]["record"]["OpenHouse"]
             assert house["StartTime"] == start
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("[Property", "mls.toml: "),
-        ("[Properties]\nkey = 'K'", "Properties:? is not an entity"),
-        ("[Property.fields]\nPublicRemarks = 'PrivateRemarks'", "PrivateRemarks is private and is never requested"),
-        ("private = []", "the private fields cannot be overridden"),
-        ("company = 'acme'", "mls.toml: "),
-        ("[Property]\nkeys = 'K'", "mls.toml: "),
-    ],
-)
-def test_a_map_that_cannot_be_meant_is_refused(tmp_path: Path, text: str, said: str) -> None:
-    (path := tmp_path / "mls.toml").write_text(text)
-    with pytest.raises(SourceError, match=said):
-        read_map(path)
-    with pytest.raises(SourceError, match="cannot be opened"):
-        read_map(tmp_path / "nowhere.toml")
 
 
 @pytest.mark.parametrize("declared", [{}, {"platform_company_id": "other"}])

@@ -11,11 +11,10 @@ from tests.reso.server.running import serve_in_loop
 from tests.reso.server.schema import PRIVATE
 from tests.reso.server.server_settings import ServerSettings
 from tests.reso.sync.open_mirror import DICTIONARY, ON_SALE, put, small_world
-from tests.reso.world.people_records import CANARY
+from tests.reso.world.generated_world import CANARY
 
 
 def _files_without(text: str, folder: Path) -> str:
-    """Return the names of all files, none of which holds a text."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert not [path for path in files if text.encode() in path.read_bytes()]
     return " ".join(path.name for path in files)

@@ -20,6 +20,7 @@ from indexer.reso.settings import ResoSettings
 from tests.indexer.command.test_command import Outcome, environment, lines, run
 from tests.indexer.conftest import Bench
 from tests.reso.expected_index import ACME, differences
+from tests.reso.replication_bench import COMPANY_MAP
 from tests.reso.server.reso_server import ResoServer
 from tests.reso.server.running import serve_in_thread
 from tests.reso.server.server_settings import ServerFault, ServerSettings
@@ -27,19 +28,18 @@ from tests.reso.sync.open_mirror import small_world
 from tests.waiting import until_true
 
 TOKEN = "the-very-token"
-_MAP = '[company]\nplatform_company_id = "acme"\nname = "Acme Realty"\nnumeric_id = "4711"\n'
 _PATIENCE_SECONDS = 120
 
 
 def settings(folder: Path, **changes: str) -> dict[str, str]:
-    """Return the settings of a run."""
     usual = {"BROKERAGE_RESO_RATE": "1000", "BROKERAGE_RESO_TOKEN": TOKEN, "BROKERAGE_DEAD_LETTER_LIMIT": "1"}
+    # What is written before the first run is loaded, not followed as well.
+    usual["BROKERAGE_RESO_EVENT_MARGIN"] = "0"
     return usual | {"BROKERAGE_RESO_DIR": str(folder / "replicas"), **changes}
 
 
 def command(server: ResoServer, folder: Path, *options: str) -> list[str]:
-    """Return the arguments of a run."""
-    (path := folder / "mls.toml").write_text(_MAP)
+    (path := folder / "mls.toml").write_text(COMPANY_MAP)
     return ["replicate", server.url, "--company", ACME, "--map", str(path), *options]
 
 
@@ -50,7 +50,6 @@ async def replicate(bench: Bench, server: ResoServer, folder: Path, *options: st
 
 
 def notes(out: str) -> str:
-    """Return the sentences among the JSON lines of an output."""
     return "".join(f"{event['note']}\n" for event in lines(out) if event["event"] == "note")
 
 
@@ -112,31 +111,23 @@ async def test_a_file_that_is_not_a_mirror_is_reported(bench: Bench, tmp_path: P
     with serve_in_thread(ServerSettings(token=TOKEN), small_world()) as server:
         await replicate(bench, server, tmp_path)
         (file,) = (tmp_path / "replicas").glob("*.sqlite")
-        for each in (tmp_path / "replicas").glob("*.sqlite*"):
-            each.unlink()
+        for value in (tmp_path / "replicas").glob("*.sqlite*"):
+            value.unlink()
         file.write_bytes(b"no database at all" * 1000)
         code, _, err = await replicate(bench, server, tmp_path)
         assert (code, err) == (2, "The mirror in BROKERAGE_RESO_DIR cannot be used: file is not a database.\n")
 
 
-async def test_bad_records_end_with_1_and_name_the_dead_letter_file(bench: Bench, tmp_path: Path) -> None:
+async def test_bad_records_and_refused_removals_end_with_1_and_say_so(bench: Bench, tmp_path: Path) -> None:
     with serve_in_thread(ServerSettings(token=TOKEN), small_world()) as server:
-        server.put("Property", {**(server.get("Property", server.keys("Property")[0]) or {}), "ListingKey": "k" * 200})
-        code, out, err = await replicate(bench, server, tmp_path)
-        report = next(each for each in lines(out)[-1]["resources"].values() if each["dead"])
-        assert code == 1
-        assert (
-            f"1 of {report['read']} {report['resource']} are invalid and were not loaded: see {report['dead_letters']}."
-            in err
-        )
-
-
-async def test_a_comparison_that_may_not_remove_what_is_gone_ends_with_1_and_says_so(
-    bench: Bench, tmp_path: Path
-) -> None:
-    with serve_in_thread(ServerSettings(token=TOKEN), small_world()) as server:
+        bad = (server.get("Property", server.keys("Property")[0]) or {}) | {"ListingKey": "k" * 200}
+        server.put("Property", bad)
         options, changes = ("--changes", "timestamps"), {"BROKERAGE_RESO_RECONCILE_HOURS": "0"}
-        assert (await replicate(bench, server, tmp_path, *options, **changes))[0] == 0
+        code, out, err = await replicate(bench, server, tmp_path, *options, **changes)
+        report = next(report for report in lines(out)[-1]["resources"].values() if report["dead"])
+        said = f"1 of {report['read']} {report['resource']} are invalid and were not loaded: see "
+        assert (code, f"{said}{report['dead_letters']}." in err) == (1, True), err
+        server.delete("Property", "k" * 200)
         for key in server.keys("Media")[:12]:
             server.delete("Media", key)
         code, out, err = await replicate(bench, server, tmp_path, *options, **changes)
@@ -145,7 +136,6 @@ async def test_a_comparison_that_may_not_remove_what_is_gone_ends_with_1_and_say
 
 
 async def is_replicated(bench: Bench, server: ResoServer) -> bool:
-    """Whether what is served is what the source has."""
     return await differences(bench, server) == {}
 
 
@@ -198,12 +188,12 @@ async def test_a_source_that_stays_away_ends_with_2_and_says_what_it_waited_for(
             err,
             re.MULTILINE,
         )
-        assert [int(each) for each in waits] == [*range(1, len(waits) + 1)]
+        assert [int(number) for number in waits] == [*range(1, len(waits) + 1)]
         failed = sum(visit.fault is ServerFault.BROKEN for visit in server.ledger.visits)
         assert len(waits) == failed - 1
         assert f"{failed} requests for " in err
         assert "BROKERAGE_RESO_PATIENCE_SECONDS is how long they are repeated" in err
-        server.faults = type(server.faults)(server.settings)
+        server.faults.clear()
         assert (await replicate(bench, server, tmp_path))[0] == 0
         assert await differences(bench, server) == {}
 
@@ -272,30 +262,7 @@ async def test_what_nothing_can_be_done_without_must_be_covered(bench: Bench, tm
 def test_settings_are_shown_with_their_secrets_masked() -> None:
     assert ResoSettings in settings_types({})
     given = {"BROKERAGE_RESO_TOKEN": TOKEN, "BROKERAGE_RESO_CLIENT_SECRET": TOKEN, "BROKERAGE_RESO_RATE": "5"}
-    shown = {each.variable: each.value for each in describe_settings(ResoSettings, given)}
+    shown = {value.variable: value.value for value in describe_settings(ResoSettings, given)}
     assert (shown["BROKERAGE_RESO_TOKEN"], shown["BROKERAGE_RESO_CLIENT_SECRET"]) == ("********", "********")
     assert shown["BROKERAGE_RESO_RATE"] == "5.0"
     assert TOKEN not in repr(ResoSettings(token=TOKEN, client_secret=TOKEN))
-
-
-@pytest.mark.parametrize("page", [50, 200])
-async def test_what_a_load_costs_the_source_is_near_the_least_possible(
-    bench: Bench, tmp_path: Path, page: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Counts, not times: compared with pages of the same size and fields and nothing else."""
-    with serve_in_thread(ServerSettings(token=TOKEN), small_world(properties=1000, media=400, members=40)) as server:
-        code, _, err = await replicate(bench, server, tmp_path, BROKERAGE_RESO_PAGE_SIZE=str(page))
-        assert code == 0, err
-        visits = server.ledger.visits
-        requests, received = len(visits), sum(visit.bytes for visit in visits)
-        whole = [visit for visit in visits if "$orderby" in visit.describe and len(visit.fields) > 3 and visit.rows]
-        least = sum(-(-len(server.keys(name)) // page) for name in {visit.resource for visit in whole})
-        least_bytes = sum(visit.bytes for visit in whole)
-        with capsys.disabled():
-            print(
-                f"\npages of {page}: {requests} requests for 1,000 properties, {requests / least:.2f} of the least; "
-                f"{received / 1e6:.2f} MB, {received / least_bytes:.2f} of the least"
-            )
-        # Besides the pages: metadata, and for each entity its mark, an end requested twice, its count, its events.
-        assert requests <= least + 1 + 2 + 7 * 5 + 1 + len(server.entities)
-        assert received / least_bytes < 1.2

@@ -9,14 +9,13 @@ import pytest
 
 from tests.indexer.conftest import Bench
 from tests.reso.expected_index import differences
-from tests.reso.replica_process import ReplicaProcess
+from tests.reso.replication_bench import ReplicaProcess
 from tests.reso.server.request_log import LoggedRequest
 from tests.reso.server.reso_server import ResoServer
 from tests.reso.server.running import serve_in_thread
 from tests.reso.server.server_settings import ServerSettings
-from tests.reso.world.generated_world import World, make_world
+from tests.reso.world.generated_world import World, make_world, random_settings
 from tests.reso.world.random_changes import RandomChanges
-from tests.reso.world.random_servers import random_settings
 
 SIGKILLED = -9
 
@@ -43,7 +42,6 @@ class ChangesAndKills:
         self._asked, self._until = 0, until
 
     def __call__(self, _visit: LoggedRequest) -> None:
-        """Take a request that has come."""
         self._asked += 1
         # A source that changes faster than it is read is never caught up with.
         for _ in range(self._chance.randrange(6) if self._asked < self._until else 0):
@@ -59,7 +57,7 @@ async def replicated(
     """Load a server that changes all the while, killed so often; then once more when it is at rest."""
     chance = random.Random(seed)  # noqa: S311 - repeatable
     changes = "auto" if "EntityEvent" in server.entities else "timestamps"
-    replica, killed = ReplicaProcess(bench, server, folder, changes=changes), 0
+    replica, killed = ReplicaProcess(bench, server, folder, ("--changes", changes)), 0
     server.on_request = ChangesAndKills(
         replica, chance, kills=kills, until=max(100, len(server.keys("Property")) // 12)
     )
@@ -83,7 +81,6 @@ async def _run(replica: ReplicaProcess, seconds: float | None) -> int:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """50 seeds in a soak, 2 in every run."""
     if "seed" in metafunc.fixturenames:
         metafunc.parametrize("seed", range(50 if metafunc.config.getoption("--soak") else 2))
 

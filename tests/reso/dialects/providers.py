@@ -1,18 +1,16 @@
 """The services that tests replicate from. Each behaviour comes from a public document: see README.md in this folder."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from tests.reso.server.dialect import Dialect, RequestLimit
-from tests.reso.server.server_settings import ServerSettings
-from tests.reso.world.generated_world import make_world
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tests.reso.world.generated_world import World
+from indexer.reso.client.limits import SourceLimits
+from tests.indexer.conftest import Bench
+from tests.reso.replication_bench import COMPANY_MAP, ReplicaProcess
+from tests.reso.server.reso_server import ResoServer
+from tests.reso.server.server_settings import Dialect, RequestLimit, ServerSettings
+from tests.reso.world.generated_world import World, make_world
 
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86_400.0
 _TEAMS = frozenset({"Teams", "TeamMembers"})
@@ -49,7 +47,6 @@ MLS_GRID = Dialect(
         "Member": _SEARCHED_ALWAYS | {"MemberMlsId"},
         "Office": _SEARCHED_ALWAYS | {"OfficeMlsId"},
         "OpenHouse": _SEARCHED_ALWAYS | {"OpenHouseKey", "ListingId", "OpenHouseDate"},
-        "Lookup": _SEARCHED_ALWAYS | {"LookupName"},
     },
     most_or=5,
     default_order="time",
@@ -94,8 +91,15 @@ class Provider:
         dialect = self.dialect if is_limited else replace(self.dialect, limits=())
         return ServerSettings(**{"dialect": dialect, **self.server, **changes})
 
+    def client_settings(self, server: ResoServer) -> dict[str, Any]:
+        """Return the settings of a client of the server that compares all keys in each round."""
+        usual: dict[str, Any] = {"allow_http": True, "reconcile_hours": 0.0}
+        if server.settings.client is None:
+            return usual | {"token": server.settings.token or ""}
+        client, secret = server.settings.client
+        return usual | {"token_url": server.token_url, "client_id": client, "client_secret": secret}
+
     def world(self, seed: int = 1, **sizes: Any) -> World:
-        """Return what the server has."""
         none = {} if self.has_teams else {"teams": 0, "team_members": 0}
         return make_world(seed, **{"hostile": 0, **sizes, **none})
 
@@ -122,15 +126,27 @@ PROVIDERS: Mapping[str, Provider] = {
     ),
     "spark": Provider(
         SPARK,
-        {
-            "default_page": 10,
-            "max_page": 1_000,
-            "token": TOKEN,
-            "without": _WITHOUT_EVENTS | _TEAMS,
-            "paging": "token",
-        },
+        {"default_page": 10, "max_page": 1_000, "token": TOKEN, "without": _WITHOUT_EVENTS | _TEAMS, "paging": "token"},
         _TOKEN,
         has_teams=False,
     ),
     "generic": Provider(NUMBERED, {"paging": "token", "token": TOKEN}, _TOKEN),
 }
+
+
+# What follows from a limit is waiting, up to a minute at a time.
+_WITHOUT_LIMITS = "[dialect.limits]\n" + "".join(f"{name} = 0\n" for name in SourceLimits.__struct_fields__)
+
+
+def provider_replica(
+    name: str, bench: Bench, server: ResoServer, folder: Path, *, is_limited: bool = False
+) -> ReplicaProcess:
+    """Return the replication from a provider's server by the command, with the profile and what its guide names.
+
+    The limits of the profile count with `is_limited`.
+    """
+    given = dict(PROVIDERS[name].client) | {"BROKERAGE_RESO_PAGE_SIZE": "1000", "BROKERAGE_RESO_VERIFY_HOURS": "0"}
+    if server.settings.client is not None:
+        given["BROKERAGE_RESO_TOKEN_URL"] = server.token_url
+    map_text = COMPANY_MAP if is_limited else COMPANY_MAP + _WITHOUT_LIMITS
+    return ReplicaProcess(bench, server, folder, ("--profile", name, *PROVIDERS[name].options), given, map_text)

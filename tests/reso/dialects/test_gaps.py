@@ -1,8 +1,6 @@
 """What a profile expects and a source does not give: notes, the status, and the exit code."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,17 +8,13 @@ from indexer.reso.probe import probe_source
 from indexer.reso.settings import ResoSettings
 from indexer.reso.source_map import read_map
 from tests.indexer.command.test_command import lines, run
-from tests.reso.dialects.provider_replica import ProviderReplica
-from tests.reso.dialects.providers import PROVIDERS, SYSTEM
+from tests.indexer.conftest import Bench
+from tests.reso.dialects.providers import PROVIDERS, SYSTEM, provider_replica
+from tests.reso.replication_bench import COMPANY_MAP
 from tests.reso.server.running import serve_in_thread
 from tests.reso.server.server_settings import ServerSettings
 from tests.reso.sync.open_mirror import small_world
 from tests.reso.test_replicate_command import TOKEN, replicate
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.indexer.conftest import Bench
 
 
 async def test_a_source_without_photos_ends_with_1_unless_that_is_intended(bench: Bench, tmp_path: Path) -> None:
@@ -57,7 +51,7 @@ async def test_a_wrong_name_of_the_system_is_a_problem_not_an_empty_index(bench:
     missing = "The source returned no Property. Is OriginatingSystemName eq 'another' right?"
     provider = PROVIDERS["mlsgrid"]
     with serve_in_thread(provider.settings(), provider.world(1, properties=3)) as server:
-        replica = ProviderReplica("mlsgrid", bench, server, tmp_path)
+        replica = provider_replica("mlsgrid", bench, server, tmp_path)
         assert await replica.run("--system", "another") == 1, replica.said
         _, shown, _ = await run(bench, "status")
         assert missing in " ".join(shown.split())
@@ -83,15 +77,14 @@ async def test_a_source_without_its_mark_of_deletion_ends_with_1_unless_that_is_
 
 
 async def replicate_declared(bench: Bench, server: object, folder: Path, *options: str) -> tuple[int, str, str]:
-    """Run the command with a map that declares the company, too."""
     path = folder / "more.toml"
     text = path.read_text()
     if "[company]" not in text:
-        path.write_text(f'{text}[company]\nplatform_company_id = "acme"\nname = "Acme Realty"\nnumeric_id = "4711"\n')
+        path.write_text(text + COMPANY_MAP)
     return await replicate(bench, server, folder, *options)  # type: ignore[arg-type]  # a server
 
 
-@pytest.mark.parametrize("name", sorted(PROVIDERS))
+@pytest.mark.parametrize("name", PROVIDERS)
 async def test_a_probe_names_the_profile_and_a_map_to_start_from(name: str) -> None:
     provider = PROVIDERS[name]
     settings = ResoSettings(token="" if provider.settings().client else TOKEN, allow_http=True, rate=1000.0)

@@ -1,8 +1,6 @@
 """Profiles and maps: what they say, and the errors of those that cannot be meant."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -11,9 +9,6 @@ from indexer.errors import SourceError
 from indexer.reso.client.edmx import parse_entity_sets
 from indexer.reso.entity_forms import SourceForms
 from indexer.reso.source_map import profile_names, read_map
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize("name", profile_names())
@@ -42,25 +37,19 @@ def test_a_map_names_its_profile_and_overrides_single_members_of_it(tmp_path: Pa
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("[Property", "mls.toml: "),
+        ("[Properties]\nkey = 'K'", "Properties: is not an entity"),
+        ("company = 'acme'", "mls.toml: "),
         ('profile = "brigde"', "'brigde' is not a profile: give one of bridge, generic, mlsgrid, spark, trestle."),
         ("profile = 1", "mls.toml: profile: is 1, not a text."),
         ("dialect = 1", "mls.toml: dialect: is 1, not a table."),
         ("[dialect]\nlaod = 'keys'", "mls.toml: dialect: object contains unknown field `laod`: give one of "),
         ("[dialect]\nload = 'key'", "mls.toml: dialect.load: invalid enum value 'key'."),
-        (
-            "[dialect.children.Photos]\nfrom = ['set']",
-            "mls.toml: dialect.children.Photos: is not an entity: give one",
-        ),
+        ("[dialect.children.Photos]\nfrom = ['set']", "mls.toml: dialect.children.Photos: is not an entity: give one"),
         ("[dialect.children.Media]\nfrom = ['sets']", "mls.toml: dialect.children.Media.from[0]: invalid enum value"),
         ("[dialect.children]\nMedia = 1", "mls.toml: dialect.children: is not a table of entities."),
-        (
-            "[dialect.searchable]\nMember = ['MemberMlsId']",
-            "dialect.searchable.Member: lacks MemberKey, so Member",
-        ),
-        (
-            "[dialect]\ngone = { field = 'OwnerName', is = ['x'] }",
-            "dialect.gone.field: OwnerName is private and is",
-        ),
+        ("[dialect.searchable]\nMember = ['MemberMlsId']", "dialect.searchable.Member: lacks MemberKey, so Member"),
+        ("[dialect]\ngone = { field = 'OwnerName', is = ['x'] }", "dialect.gone.field: OwnerName is private and is"),
         ("profile = 'mlsgrid'", "mls.toml: the profile mlsgrid needs the OriginatingSystemName of the MLS: give --sys"),
         ("[dialect.limits]\nrequests_per_day = -1", "mls.toml: dialect.limits: "),
     ],
@@ -70,6 +59,8 @@ def test_a_dialect_that_cannot_be_meant_is_refused(tmp_path: Path, text: str, sa
     with pytest.raises(SourceError) as refused:
         read_map(path)
     assert said in str(refused.value)
+    with pytest.raises(SourceError, match="cannot be opened"):
+        read_map(tmp_path / "nowhere.toml")
 
 
 def test_numbers_of_lookups_become_names() -> None:

@@ -1,9 +1,7 @@
 """Records of a source held in memory, made so that each test names only what it is about."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from typing import Any
+from typing import Any, Self
 
 from indexer.reso.mapping.record_mapper import MappedRecord, RecordMapper
 from mappings import Resource
@@ -22,24 +20,21 @@ class InMemoryRecords:
     """Some records by entity and key, and what is part of which."""
 
     def __init__(self) -> None:
-        """Hold nothing."""
         self.records: dict[tuple[str, str], dict[str, Any]] = {}
         self._parts: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
 
-    def put(self, entity: str, key: str, **fields: Any) -> InMemoryRecords:
-        """Hold a record."""
+    def put(self, entity: str, key: str, **fields: Any) -> Self:
         least: dict[str, Any] = {KEYS[entity]: key, "ModificationTimestamp": CHANGED}
         self.records[entity, key] = least | _LEAST.get(entity, {}) | fields
         return self
 
-    def put_part(self, entity: str, of: str, key: str, **fields: Any) -> InMemoryRecords:
+    def put_part(self, entity: str, of: str, key: str, **fields: Any) -> Self:
         """Hold a part of the record `key`, under a key that follows those of the parts before it."""
         parts = self._parts[entity, of, key]
         parts.append({KEYS[entity]: f"part-{len(parts)}", "ModificationTimestamp": CHANGED} | fields)
         return self
 
     def record(self, entity: str, key: str) -> dict[str, Any] | None:
-        """Return a record."""
         return self.records.get((entity, key))
 
     def parts(self, entity: str, of: str, key: str) -> list[dict[str, Any]]:
@@ -63,5 +58,4 @@ def map_record(
 
 
 def envelope_of(resource: Resource, made: MappedRecord) -> dict[str, Any]:
-    """Return the envelope of a composed record."""
     return {**envelope(resource), **made.envelope, "record": made.record}

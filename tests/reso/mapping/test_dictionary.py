@@ -9,12 +9,10 @@ PRIVATE = sorted(DICTIONARY.private)
 
 
 def selected_fields(entity: str, override: str) -> tuple[str, ...]:
-    """Return the selection for an entity under a map."""
     return load_dictionary(override.encode()).requested_fields(entity)
 
 
 def refusal(override: str) -> str:
-    """Return why a map is refused."""
     with pytest.raises(ValueError, match=":") as error:
         load_dictionary(override.encode())
     return str(error.value)

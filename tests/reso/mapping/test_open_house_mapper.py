@@ -15,7 +15,6 @@ DAY = {"OpenHouseDate": "2026-07-04"}
 def listing(
     *houses: dict[str, Any], zone: object = None, time_zone: str | None = None, resource: Resource = LISTING
 ) -> MappedRecord:
-    """Return what is composed of a Property with open houses."""
     status = "Closed" if resource is SOLD_LISTING else "Active"
     held = InMemoryRecords().put("Property", "k", PropertyTimeZoneName=zone, StandardStatus=status)
     for house in houses:
@@ -39,22 +38,41 @@ def test_an_open_house_has_all_its_members() -> None:
     assert open_houses(house, zone=LOS_ANGELES, resource=SOLD_LISTING) == [real]
 
 
-@pytest.mark.parametrize(
-    ("zone", "time_zone", "start"),
-    [
-        (LOS_ANGELES, NEW_YORK, "10:00:00"),
-        (None, NEW_YORK, "13:00:00"),
-        ("***", NEW_YORK, "13:00:00"),
-        ("Pacific Time Zone", NEW_YORK, "13:00:00"),
-        ("America", NEW_YORK, "13:00:00"),
-        ("../../etc/passwd", NEW_YORK, "13:00:00"),
-        ("\x00", NEW_YORK, "13:00:00"),
-        (None, None, "17:00:00"),
-    ],
-)
-def test_times_are_given_in_local_time(zone: str | None, time_zone: str | None, start: str) -> None:
-    [house] = open_houses(DAY | {"OpenHouseStartTime": "2026-07-04T17:00:00Z"}, zone=zone, time_zone=time_zone)
-    assert house["StartTime"] == start
+AT, EVENING = "2026-07-04T17:00:00Z", "2026-07-05T01:00:00Z"
+_PLACES = ("***", "Pacific Time Zone", "America", "../../etc/passwd", "\x00")
+# The day and the start that the source gives, the zone of the listing and that of the source, and what is shown.
+_TIMES: list[tuple[str | None, str, str | None, str | None, str, str]] = [
+    ("2026-07-04", AT, LOS_ANGELES, NEW_YORK, "2026-07-04", "10:00:00"),
+    ("2026-07-04", AT, None, NEW_YORK, "2026-07-04", "13:00:00"),
+    *(("2026-07-04", AT, place, NEW_YORK, "2026-07-04", "13:00:00") for place in _PLACES),
+    ("2026-07-04", AT, None, None, "2026-07-04", "17:00:00"),
+    # A time without an offset stays.
+    ("2026-07-04", "10:00", LOS_ANGELES, None, "2026-07-04", "10:00:00"),
+    ("2026-07-04", "10:00:30.5", LOS_ANGELES, None, "2026-07-04", "10:00:30"),
+    ("2026-07-04", "2026-07-04T10:00:00", LOS_ANGELES, None, "2026-07-04", "10:00:00"),
+    ("2026-07-04", "2026-07-04T10:00:00-04:00", LOS_ANGELES, None, "2026-07-04", "07:00:00"),
+    ("2026-12-04", "2026-12-04T18:00:00.5Z", LOS_ANGELES, None, "2026-12-04", "10:00:00"),
+    # The day is that of the start at the place.
+    ("2026-07-05", EVENING, LOS_ANGELES, None, "2026-07-04", "18:00:00"),
+    ("2026-07-04", EVENING, LOS_ANGELES, None, "2026-07-04", "18:00:00"),
+    ("2026-07-04", "2026-07-04T23:30:00-04:00", "Pacific/Auckland", None, "2026-07-05", "15:30:00"),
+    (None, EVENING, LOS_ANGELES, None, "2026-07-04", "18:00:00"),
+    # A start without an offset, without a zone, or far from the day, does not move the day.
+    ("2026-07-05", EVENING, None, None, "2026-07-05", "01:00:00"),
+    ("2026-07-05", "2026-07-04T18:00:00", LOS_ANGELES, None, "2026-07-05", "18:00:00"),
+    ("2026-07-05", "1900-01-01T18:00:00Z", LOS_ANGELES, None, "2026-07-05", "10:00:00"),
+    ("2026-07-05", "18:00:00", LOS_ANGELES, None, "2026-07-05", "18:00:00"),
+    (None, "2026-07-04T23:00:00-07:00", None, None, "2026-07-04", "23:00:00"),
+]
+
+
+@pytest.mark.parametrize(("day", "start", "zone", "time_zone", "shown_day", "shown_start"), _TIMES)
+def test_day_and_start_are_those_of_the_place(
+    day: str | None, start: str, zone: str | None, time_zone: str | None, shown_day: str, shown_start: str
+) -> None:
+    given = {"OpenHouseDate": day, "OpenHouseStartTime": start}
+    [house] = open_houses(given, zone=zone, time_zone=time_zone)
+    assert (house["Date"], house["StartTime"]) == (shown_day, shown_start)
 
 
 def test_an_unknown_time_zone_is_reported_if_no_other_is_given() -> None:
@@ -63,46 +81,6 @@ def test_an_unknown_time_zone_is_reported_if_no_other_is_given() -> None:
     assert made.record["OpenHouse"] == [start]
     assert made.omitted == (("PropertyTimeZoneName", "is 'Pacific Time Zone': not a time zone"),)
     assert listing(zone="Pacific Time Zone").omitted == ()
-
-
-@pytest.mark.parametrize(
-    ("given", "start"),
-    [
-        *(("10:00", "10:00:00"), ("10:00:30.5", "10:00:30"), ("2026-07-04T10:00:00", "10:00:00")),
-        *(("2026-07-04T10:00:00-04:00", "07:00:00"), ("2026-12-04T18:00:00.5Z", "10:00:00")),
-    ],
-)
-def test_a_time_without_an_offset_stays(given: str, start: str) -> None:
-    [house] = open_houses(DAY | {"OpenHouseStartTime": given}, zone=LOS_ANGELES)
-    assert house["StartTime"] == start
-
-
-@pytest.mark.parametrize(
-    ("day", "start", "zone", "shown"),
-    [
-        ("2026-07-05", "2026-07-05T01:00:00Z", LOS_ANGELES, "2026-07-04"),
-        ("2026-07-04", "2026-07-05T01:00:00Z", LOS_ANGELES, "2026-07-04"),
-        ("2026-07-04", "2026-07-04T23:30:00-04:00", "Pacific/Auckland", "2026-07-05"),
-        ("2026-07-05", "2026-07-05T01:00:00Z", None, "2026-07-05"),
-        ("2026-07-05", "2026-07-04T18:00:00", LOS_ANGELES, "2026-07-05"),
-        ("2026-07-05", "1900-01-01T18:00:00Z", LOS_ANGELES, "2026-07-05"),
-        ("2026-07-05", "18:00:00", LOS_ANGELES, "2026-07-05"),
-    ],
-)
-def test_the_day_is_that_of_the_start_at_the_place(day: str, start: str, zone: str | None, shown: str) -> None:
-    """A start without an offset, without a zone, or far from the day, does not move the day."""
-    [house] = open_houses({"OpenHouseDate": day, "OpenHouseStartTime": start}, zone=zone)
-    assert house["Date"] == shown
-
-
-def test_without_a_zone_a_time_keeps_its_own_offset() -> None:
-    [house] = open_houses({"OpenHouseStartTime": "2026-07-04T23:00:00-07:00"})
-    assert (house["Date"], house["StartTime"]) == ("2026-07-04", "23:00:00")
-
-
-def test_the_day_is_that_of_the_place_where_none_is_given() -> None:
-    [house] = open_houses({"OpenHouseStartTime": "2026-07-05T01:00:00Z"}, zone=LOS_ANGELES)
-    assert (house["Date"], house["StartTime"]) == ("2026-07-04", "18:00:00")
 
 
 @pytest.mark.parametrize(
@@ -133,6 +111,7 @@ def test_a_time_that_cannot_be_read_is_left_out_alone() -> None:
     [
         *(({}, False), ({"OpenHouseType": "Public"}, False), ({"OpenHouseType": "livestream-public"}, True)),
         *(({"OpenHouseStatus": "Ended"}, False), ({"LivestreamOpenHouseURL": "***"}, False)),
+        ({"OpenHouseStartTime": "***"}, False),
     ],
 )
 def test_public_open_houses_are_shown(house: dict[str, Any], is_virtual: bool) -> None:

@@ -14,7 +14,6 @@ _NAMES = {"BedsTotal": "BedroomsTotal", "BathsTotal": "BathroomsTotalDecimal", "
 
 
 def answered(name: str) -> list[dict[str, Any]]:
-    """Return the results of a recorded answer."""
     results: list[dict[str, Any]] = orjson.loads((_ANSWERS / name).read_bytes())["D"]["Results"]
     return results
 

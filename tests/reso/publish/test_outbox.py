@@ -17,7 +17,7 @@ from indexer.source.lines import RejectedLine
 from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING, Resource
 from mappings.data_dictionary import load_dictionary
 from tests.reso.expected_index import ACME
-from tests.reso.replica_process import COMPANY_RECORD
+from tests.reso.replication_bench import COMPANY_RECORD
 
 DICTIONARY = load_dictionary()
 STAMP = "2026-03-02T08:00:00.000Z"
@@ -29,42 +29,38 @@ class OpenOutbox:
     """An open mirror with its outbox."""
 
     def __init__(self, mirror: Mirror, *, is_sole: bool = False, future_seconds: float = 86_400.0) -> None:
-        """Say nothing yet."""
         self.mirror = mirror
         plan = ReplicationPlan("https://mls.example.com", ACME, DICTIONARY, COMPANY_RECORD, is_sole=is_sole)
         self.outbox = Outbox(mirror, plan, RecordMapper(DICTIONARY, mirror), future_seconds)
 
     def put(self, entity: str, record: dict[str, Any], **changes: object) -> bool:
-        """Keep a record."""
         record = record | changes
         key = str(record[DICTIONARY.entities[entity].key])
         with self.mirror.transaction():
             return self.mirror.put(entity, key, str(record.get("ModificationTimestamp")), record)
 
     def remove(self, entity: str, key: str) -> None:
-        """Forget a record."""
         with self.mirror.transaction():
             self.mirror.remove(entity, key)
 
     def due(self) -> dict[tuple[str, str], dict[str, Any]]:
         """Return what would be sent to an update, by resource and identifier, without the company."""
         with self.outbox.changes() as feed:
-            said = [each for each in feed.lines if not isinstance(each, RejectedLine) and each[0] is not COMPANY]
+            said = [
+                entity for entity in feed.lines if not isinstance(entity, RejectedLine) and entity[0] is not COMPANY
+            ]
         decoded = [(resource, msgspec.json.decode(line.data)) for resource, line in said]
-        return {(resource.alias, each["record"][resource.identifier]): each for resource, each in decoded}
+        return {(resource.alias, row["record"][resource.identifier]): row for resource, row in decoded}
 
     def faults(self) -> list[RejectedLine]:
-        """Return what is due and cannot be sent."""
         with self.outbox.changes() as feed:
-            return [each for each in feed.lines if isinstance(each, RejectedLine)]
+            return [value for value in feed.lines if isinstance(value, RejectedLine)]
 
     def everything(self, resource: Resource) -> list[tuple[int, bytes]]:
-        """Return numbers and envelopes of a first build."""
         with self.outbox.open(resource) as reading:
-            return [(each.number, each.data) for each in reading.lines]
+            return [(value.number, value.data) for value in reading.lines]
 
     def settle(self) -> None:
-        """Confirm everything as sent."""
         with self.mirror.transaction():
             self.mirror.clear_due(self.mirror.last_change)
             self.outbox.mark_published()
@@ -72,7 +68,6 @@ class OpenOutbox:
 
 @contextmanager
 def open_outbox(folder: Path, **options: Any) -> Iterator[OpenOutbox]:
-    """Open the mirror of a folder, as a run does."""
     mirror = Mirror(folder / "mirror.sqlite", DICTIONARY)
     try:
         yield OpenOutbox(mirror, **options)
@@ -124,6 +119,14 @@ def test_a_record_that_changes_while_it_is_sent_stays_due(tmp_path: Path) -> Non
         with run.mirror.transaction():
             run.mirror.clear_due(change)
         assert run.due()["listings", "K"]["record"]["City"] == "Elsewhere"
+        run.settle()
+        # The very next change, too.
+        run.put("Property", HOME, ListingKey="new")
+        change = run.mirror.last_change
+        run.put("Property", HOME, ListingKey="newer")
+        with run.mirror.transaction():
+            run.mirror.clear_due(change)
+        assert [key for _, key in run.due()] == ["newer"]
 
 
 def test_a_record_that_leaves_and_returns_gets_a_higher_version_each_time(tmp_path: Path) -> None:
@@ -147,7 +150,7 @@ def test_a_listing_is_sold_and_returns(tmp_path: Path) -> None:
         states = []
         for status in ("Active", "Closed", "Active", "Delete"):
             run.put("Property", HOME, StandardStatus=status)
-            states.append({alias: each.get("deleted", False) for (alias, _), each in run.due().items()})
+            states.append({alias: row.get("deleted", False) for (alias, _), row in run.due().items()})
             run.settle()
         assert states == [
             {"listings": False},
@@ -218,8 +221,8 @@ def test_what_a_change_reaches_is_due(
         every = [("Property", HOME), ("Property", HOME | {"ListingKey": "K2"}), ("Member", PERSON)]
         every += [("Member", PERSON | {"MemberKey": "M2", "OfficeKey": "O2"}), ("Media", PHOTO), ("TeamMembers", LINK)]
         every += [("Office", OFFICE), ("Teams", TEAM), ("OpenHouse", OPEN)]
-        for name, each in reversed(every):  # parts before what they are part of
-            run.put(name, each)
+        for name, item in reversed(every):  # parts before what they are part of
+            run.put(name, item)
         run.settle()
         assert not run.put(entity, record)
         assert _due(run) == set()
@@ -231,7 +234,7 @@ def test_what_a_change_reaches_is_due(
         run.settle()
         run.remove(entity, str(record[DICTIONARY.entities[entity].key]))
         # Of what it was before the change, which it is again.
-        own = {each for each in due if not each.endswith("2") and not _only_new(entity, each)}
+        own = {value for value in due if not value.endswith("2") and not _only_new(entity, value)}
         assert _due(run) == own
         run.settle()
         run.put(entity, record)
@@ -258,7 +261,7 @@ def test_everything_is_sent_again_removals_and_the_company_included(tmp_path: Pa
         with run.mirror.transaction():
             run.mirror.mark_all_due()
         again = run.due()
-        assert {identifier: each.get("deleted", False) for (_, identifier), each in again.items()} == {
+        assert {identifier: row.get("deleted", False) for (_, identifier), row in again.items()} == {
             "K": False,
             "gone": True,
         }
@@ -283,7 +286,7 @@ def test_what_the_index_had_is_overruled_and_what_only_it_had_goes_with_a_sole_s
         run.remove("Property", "K")
     with open_outbox(tmp_path, is_sole=True) as run:
         assert run.outbox.has_unqueued_changes
-        assert {key for key, each in run.due().items() if each.get("deleted")} == {
+        assert {key for key, row in run.due().items() if row.get("deleted")} == {
             ("listings", "K"),
             ("listings", "only"),
         }

@@ -47,7 +47,7 @@ async def test_a_lost_mirror_is_rebuilt_over_live_data(bench: Bench, tmp_path: P
         into.delete_mirror()
         for key in keys[:3]:
             server.patch("Property", key, City="Elsewhere")
-            server._tables["Property"].rows[key].record["ModificationTimestamp"] = "2020-01-01T00:00:00.000Z"
+            server.restamp("Property", key, "2020-01-01T00:00:00.000Z")
         server.delete("Property", keys[-1])
         # A record that an event names and the source lacks is removed at once: none is checked here.
         await into.round(settings={"event_margin": 0})
@@ -98,12 +98,12 @@ async def test_two_sources_of_one_company_are_kept_apart_by_a_prefix(bench: Benc
             put(server, "Property", "K", City=city, **ON_SALE)
         await ReplicationBench(bench, one, tmp_path).round(prefix="a-")
         await ReplicationBench(bench, other, tmp_path).round(prefix="b-")
-        assert {key: each["record"]["City"] for key, each in (await bench.served(LISTING)).items()} == {
+        assert {key: row["record"]["City"] for key, row in (await bench.served(LISTING)).items()} == {
             "a-K": "Here",
             "b-K": "There",
         }
         other.delete("Property", "K")
         await ReplicationBench(bench, other, tmp_path).round(prefix="b-", settings={"reconcile_hours": 0.0})
         assert await ReplicationBench(bench, other, tmp_path).live() == ["a-K"]
-        names = [each.name for each in (await status(bench.engine()))[-1].sources]
+        names = [value.name for value in (await status(bench.engine()))[-1].sources]
         assert sorted(names) == sorted([f"{ACME} a- {one.url}", f"{ACME} b- {other.url}"])

@@ -16,13 +16,11 @@ from tests.reso.sync.open_mirror import small_world
 
 @pytest.fixture(scope="module")
 def engine_url(embedded_url: str) -> str:
-    """The node with a folder for snapshots."""
     return embedded_url
 
 
 @pytest.fixture
 async def snapshots(bench: Bench) -> AsyncIterator[SnapshotRepository]:
-    """Snapshots of the indices of a test."""
     async with snapshot_repository(bench.client, bench.connection.prefix) as repository:
         yield repository
 

@@ -112,5 +112,5 @@ async def test_sources_that_record_their_state_at_once_do_not_overwrite_each_oth
 
     engine, all_of_them = bench.engine(), [standing(number) for number in range(8)]
     await record_replication(engine, standing(0))
-    await asyncio.gather(*(record_replication(engine, each) for each in all_of_them))
+    await asyncio.gather(*(record_replication(engine, value) for value in all_of_them))
     assert await read_replications(engine) == all_of_them

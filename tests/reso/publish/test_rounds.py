@@ -14,7 +14,7 @@ from tests.indexer.conftest import Bench
 from tests.reso.expected_index import differences
 from tests.reso.replication_bench import ReplicationBench
 from tests.reso.server.running import serve_in_loop
-from tests.reso.sync.open_mirror import begin_new_sequence, put, small_world, without_events
+from tests.reso.sync.open_mirror import put, small_world
 
 # Longer than anything takes that ends at all.
 _PATIENCE_SECONDS = 30
@@ -65,18 +65,17 @@ async def test_an_entity_without_events_is_followed_by_times_and_lost_events_are
     bench: Bench, tmp_path: Path
 ) -> None:
     async with serve_in_loop(world=small_world()) as server:
-        for sequence in server.keys("EntityEvent"):
-            if server.get("EntityEvent", sequence)["ResourceName"] == "Media":  # type: ignore[index]
-                server._tables["EntityEvent"].remove(sequence)
+        server.events.forget("Media")
         into = ReplicationBench(bench, server, tmp_path)
         async with into.rounds() as rounds:
             await rounds.run_round()
-            with without_events(server):
-                server.patch("Media", server.keys("Media")[0], MediaURL="https://media.example.com/new.jpg")
-                await rounds.run_round()
-                assert await differences(bench, server) == {}
-                server.patch("Property", server.keys("Property")[0], PublicRemarks="No event")
-                server.delete("Property", server.keys("Property")[1])
+            server.events.is_silent = True
+            server.patch("Media", server.keys("Media")[0], MediaURL="https://media.example.com/new.jpg")
+            await rounds.run_round()
+            assert await differences(bench, server) == {}
+            server.patch("Property", server.keys("Property")[0], PublicRemarks="No event")
+            server.delete("Property", server.keys("Property")[1])
+            server.events.is_silent = False
             await rounds.run_round()
             assert await differences(bench, server) != {}
         await into.round(settings={"reconcile_hours": 0.0})
@@ -132,10 +131,11 @@ async def test_a_new_event_sequence_is_reported_once_and_all_keys_are_compared(b
         into = ReplicationBench(bench, server, tmp_path)
         async with into.rounds() as rounds:
             await rounds.run_round()
-            begin_new_sequence(server)
-            with without_events(server):
-                server.patch("Property", server.keys("Property")[0], PublicRemarks="While there were no events")
-                server.delete("Property", server.keys("Property")[1])
+            server.events.restart()
+            server.events.is_silent = True
+            server.patch("Property", server.keys("Property")[0], PublicRemarks="While there were no events")
+            server.delete("Property", server.keys("Property")[1])
+            server.events.is_silent = False
             server.patch("Property", server.keys("Property")[2], PublicRemarks="In the new sequence")
             done = await rounds.run_round()
             said = "The source has started a new event sequence: comparing all keys."

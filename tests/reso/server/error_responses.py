@@ -1,14 +1,10 @@
-"""Answers that are errors, in the form of OData; and the HTML that frameworks answer instead."""
-
-from __future__ import annotations
+"""Answers, and those that are errors, in the form of OData; and the HTML that frameworks answer instead."""
 
 from dataclasses import dataclass, field
-from html import escape
 
 import orjson
 
 JSON = "application/json; charset=utf-8"
-HTML = "text/html; charset=utf-8"
 ODATA = {"Content-Type": JSON, "OData-Version": "4.01"}
 
 
@@ -22,36 +18,26 @@ class ServerResponse:
 
 
 class ODataError(Exception):
-    """A request that is refused: status, code and message of the error's body, and what of the request is wrong."""
+    """A request that is refused."""
 
-    def __init__(self, status: int, code: str, message: str, target: str = "Query") -> None:
-        """Say what is wrong."""
+    def __init__(self, status: int, code: str, message: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(message)
-        self.status, self.code, self.message, self.target = status, code, message, target
-        self.details: list[dict[str, str]] = []
-        self.headers: dict[str, str] = {}
+        self.status, self.code, self.message, self.headers = status, code, message, headers or {}
 
     def response(self) -> ServerResponse:
-        """Return the OData body."""
-        error = {"code": self.code, "message": self.message, "target": self.target, "details": self.details}
-        return ServerResponse(self.status, orjson.dumps({"error": error}), ODATA | self.headers)
+        body = orjson.dumps({"error": {"code": self.code, "message": self.message}})
+        return ServerResponse(self.status, body, ODATA | self.headers)
 
 
 def bad_option(name: str, message: str) -> ODataError:
-    """Return the refusal of a query option."""
-    problem = ODataError(400, "40000", f"Invalid {name}: {message}")
-    problem.details.append({"code": "30212", "target": name, "message": message})
-    return problem
+    return ODataError(400, "40000", f"Invalid {name}: {message}")
 
 
-def unauthorized(code: str, message: str) -> ODataError:
+def unauthorized(message: str) -> ODataError:
     """Return the refusal of a request without a token, or with one that does not hold."""
-    problem = ODataError(401, code, message, "Authorization")
-    problem.headers["WWW-Authenticate"] = 'Bearer realm="reso"'
-    return problem
+    return ODataError(401, "40100", message, {"WWW-Authenticate": 'Bearer realm="reso"'})
 
 
 def html_page(status: int, text: str) -> ServerResponse:
-    """Return what a web framework or a gateway answers by itself."""
-    page = f"<!DOCTYPE html>\n<html><head><title>Error</title></head><body><pre>{escape(text)}</pre></body></html>\n"
-    return ServerResponse(status, page.encode(), {"Content-Type": HTML})
+    body = f"<!DOCTYPE html>\n<html><head><title>Error</title></head><body>{text}</body></html>\n".encode()
+    return ServerResponse(status, body, {"Content-Type": "text/html; charset=utf-8"})

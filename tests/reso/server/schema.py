@@ -1,23 +1,25 @@
 """The resources that the server knows: keys and fields with their Edm types, each declared once."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Any
 
 Record = dict[str, Any]
 
 STRING, INT32, INT64 = "Edm.String", "Edm.Int32", "Edm.Int64"
 DECIMAL, BOOLEAN, DATE, TIMESTAMP = "Edm.Decimal", "Edm.Boolean", "Edm.Date", "Edm.DateTimeOffset"
 STRINGS = "Collection(Edm.String)"
-NUMBERS = frozenset({INT32, INT64, DECIMAL})
-
 MODIFICATION_FIELD = "ModificationTimestamp"
 EVENTS = "EntityEvent"
+
+# What no reader that passes data on may ask for; in made-up records each holds a canary.
+PRIVATE: Mapping[str, tuple[str, ...]] = {
+    "Property": (
+        *("PrivateRemarks", "AccessCode", "LockBoxSerialNumber", "LockBoxLocation", "OwnerName", "OwnerPhone"),
+        *("OccupantName", "ShowingInstructions", "PrivateOfficeRemarks"),
+    ),
+    "Member": ("MemberPassword", "MemberLoginId"),
+}
 
 
 @dataclass(frozen=True)
@@ -28,161 +30,80 @@ class EntityType:
     key: str
     fields: Mapping[str, str]
 
-    @property
-    def stamped(self) -> bool:
-        """Whether the server writes the moment of the last change into its records."""
-        return MODIFICATION_FIELD in self.fields
+
+_NAMED = {
+    STRINGS: """
+        Appliances Heating Cooling InteriorFeatures ExteriorFeatures View PoolFeatures WaterfrontFeatures
+        ParkingFeatures CommunityFeatures Flooring Levels MemberLanguages MemberDesignation Permission""",
+    INT32: """
+        BedroomsTotal BathroomsTotalInteger BathroomsFull BathroomsHalf BathroomsThreeQuarter BathroomsOneQuarter
+        BathroomsPartial YearBuilt Stories DaysOnMarket TaxYear PhotosCount Order ImageWidth ImageHeight""",
+    DECIMAL: """
+        ListPrice OriginalListPrice ClosePrice Latitude Longitude LivingArea LotSizeAcres LotSizeSquareFeet
+        GarageSpaces TaxAnnualAmount AssociationFee""",
+}
+_BY_NAME = {name: kind for kind, names in _NAMED.items() for name in names.split()}
+_BY_ENDING = {"YN": BOOLEAN, "Date": DATE, "Time": TIMESTAMP, "Timestamp": TIMESTAMP, "Sequence": INT64}
 
 
-def _entity(name: str, key: str, /, **fields_of_types: str) -> EntityType:
-    types = {
-        "strings": STRING,
-        "whole": INT32,
-        "long": INT64,
-        "decimal": DECIMAL,
-        "flags": BOOLEAN,
-        "dates": DATE,
-        "moments": TIMESTAMP,
-        "lists": STRINGS,
-    }
-    fields = {field: types[kind] for kind, names in fields_of_types.items() for field in names.split()}
-    return EntityType(name, key, MappingProxyType({key: fields.pop(key)} | fields))
+def _edm_type(field: str) -> str:
+    by_ending = (kind for ending, kind in _BY_ENDING.items() if field.endswith(ending))
+    return _BY_NAME.get(field) or next(by_ending, STRING)
 
 
-_PROPERTY = _entity(
-    "Property",
-    "ListingKey",
-    strings=(
-        "ListingKey ListingId ParcelNumber UnparsedAddress StreetNumber StreetDirPrefix StreetName StreetSuffix"
-        " UnitNumber"
-        " City StateOrProvince PostalCode PostalCodePlus4 CountyOrParish Country SubdivisionName"
-        " StandardStatus MlsStatus PropertyType PropertySubType PublicRemarks ElementarySchool MiddleOrJuniorSchool"
-        " HighSchool ElementarySchoolDistrict MiddleOrJuniorSchoolDistrict HighSchoolDistrict AssociationFeeFrequency"
-        " VirtualTourURLUnbranded VirtualTourURLBranded ListAOR OriginatingSystemName SourceSystemKey"
-        " ListAgentKey ListAgentMlsId ListAgentFullName CoListAgentKey CoListAgentFullName ListOfficeKey"
-        " ListOfficeMlsId"
-        " ListOfficeName CoListOfficeKey ListTeamKey BuyerAgentKey BuyerAgentFullName BuyerOfficeKey BuyerOfficeName"
-        " BuyerAgencyCompensation BuyerAgencyCompensationType MajorChangeType"
-        " PrivateRemarks AccessCode LockBoxSerialNumber LockBoxLocation OwnerName OwnerPhone OccupantName"
-        " ShowingInstructions PrivateOfficeRemarks"
-    ),
-    whole=(
-        "BedroomsTotal BathroomsTotalInteger BathroomsFull BathroomsHalf BathroomsThreeQuarter BathroomsOneQuarter"
-        " BathroomsPartial YearBuilt Stories DaysOnMarket TaxYear PhotosCount"
-    ),
-    decimal=(
-        "ListPrice OriginalListPrice ClosePrice Latitude Longitude LivingArea LotSizeAcres LotSizeSquareFeet"
-        " GarageSpaces"
-        " TaxAnnualAmount AssociationFee"
-    ),
-    flags=(
-        "PoolPrivateYN WaterfrontYN ViewYN NewConstructionYN GarageYN InternetAddressDisplayYN"
-        " InternetEntireListingDisplayYN"
-    ),
-    dates="ListingContractDate OnMarketDate CloseDate PurchaseContractDate OffMarketDate ExpirationDate",
-    moments=(
-        "ModificationTimestamp OriginalEntryTimestamp StatusChangeTimestamp PhotosChangeTimestamp PriceChangeTimestamp"
-        " MajorChangeTimestamp"
-    ),
-    lists=(
-        "Appliances Heating Cooling InteriorFeatures ExteriorFeatures View PoolFeatures WaterfrontFeatures"
-        " ParkingFeatures"
-        " CommunityFeatures Flooring Levels"
-    ),
-)
-_MEMBER = _entity(
-    "Member",
-    "MemberKey",
-    strings=(
-        "MemberKey MemberMlsId MemberFirstName MemberLastName MemberMiddleName MemberFullName MemberNickname"
-        " MemberEmail"
-        " MemberPreferredPhone MemberMobilePhone MemberDirectPhone MemberOfficePhone MemberAddress1 MemberAddress2"
-        " MemberCity MemberStateOrProvince MemberPostalCode MemberCountry MemberStatus MemberType MemberAOR JobTitle"
-        " MemberBio MemberStateLicense MemberStateLicenseState MemberNationalAssociationId OfficeKey OfficeMlsId"
-        " OfficeName MemberLoginId MemberPassword"
-    ),
-    moments="ModificationTimestamp OriginalEntryTimestamp",
-    lists="MemberLanguages MemberDesignation",
-)
-_OFFICE = _entity(
-    "Office",
-    "OfficeKey",
-    strings=(
-        "OfficeKey OfficeMlsId OfficeName OfficePhone OfficeFax OfficeEmail OfficeAddress1 OfficeAddress2 OfficeCity"
-        " OfficeStateOrProvince OfficePostalCode OfficeCountyOrParish OfficeStatus OfficeType OfficeBranchType"
-        " OfficeAOR"
-        " OfficeCorporateLicense FranchiseAffiliation MainOfficeKey MainOfficeMlsId OfficeBrokerKey OfficeManagerKey"
-        " OfficeNationalAssociationId OfficeBio"
-    ),
-    flags="IDXOfficeParticipationYN",
-    moments="ModificationTimestamp OriginalEntryTimestamp",
-)
-_TEAMS = _entity(
-    "Teams",
-    "TeamKey",
-    strings=(
-        "TeamKey TeamName TeamStatus TeamLeadKey TeamLeadMlsId TeamDescription TeamEmail TeamDirectPhone TeamAddress1"
-        " TeamCity TeamStateOrProvince TeamPostalCode"
-    ),
-    moments="ModificationTimestamp OriginalEntryTimestamp",
-)
-_TEAM_MEMBERS = _entity(
-    "TeamMembers",
-    "TeamMemberKey",
-    strings="TeamMemberKey TeamKey MemberKey MemberMlsId TeamMemberType TeamImpersonationLevel",
-    moments="ModificationTimestamp OriginalEntryTimestamp",
-)
-_MEDIA = _entity(
-    "Media",
-    "MediaKey",
-    strings=(
-        "MediaKey ResourceName ResourceRecordKey ResourceRecordID MediaURL MediaCategory MediaType MediaStatus"
-        " ShortDescription LongDescription ImageSizeDescription"
-    ),
-    whole="Order ImageWidth ImageHeight",
-    flags="PreferredPhotoYN",
-    moments="ModificationTimestamp MediaModificationTimestamp",
-    lists="Permission",
-)
-_OPEN_HOUSE = _entity(
-    "OpenHouse",
-    "OpenHouseKey",
-    strings=(
-        "OpenHouseKey ListingKey ListingId OpenHouseStatus OpenHouseType OpenHouseRemarks VirtualOpenHouseURL"
-        " LivestreamOpenHouseURL ShowingAgentKey"
-    ),
-    flags="AppointmentRequiredYN",
-    dates="OpenHouseDate",
-    moments="OpenHouseStartTime OpenHouseEndTime ModificationTimestamp OriginalEntryTimestamp",
-)
-_LOOKUP = _entity(
-    "Lookup",
-    "LookupKey",
-    strings="LookupKey LookupName LookupValue StandardLookupValue LegacyODataValue",
-    moments="ModificationTimestamp",
-)
-_EVENTS = _entity(
-    EVENTS,
-    "EntityEventSequence",
-    long="EntityEventSequence",
-    strings="ResourceName ResourceRecordKey ResourceRecordUrl",
-)
+# The key of each resource comes first. Those that others refer to come before them.
+_FIELDS = {
+    "Office": """
+        OfficeKey OfficeMlsId OfficeName OfficePhone OfficeFax OfficeEmail OfficeAddress1 OfficeAddress2 OfficeCity
+        OfficeStateOrProvince OfficePostalCode OfficeCountyOrParish OfficeStatus OfficeType OfficeBranchType OfficeAOR
+        OfficeCorporateLicense FranchiseAffiliation MainOfficeKey MainOfficeMlsId OfficeBio IDXOfficeParticipationYN
+        ModificationTimestamp OriginalEntryTimestamp""",
+    "Member": """
+        MemberKey MemberMlsId MemberFirstName MemberLastName MemberMiddleName MemberFullName MemberNickname MemberEmail
+        MemberPreferredPhone MemberMobilePhone MemberDirectPhone MemberOfficePhone MemberAddress1 MemberAddress2
+        MemberCity MemberStateOrProvince MemberPostalCode MemberCountry MemberStatus MemberType MemberAOR JobTitle
+        MemberBio MemberStateLicense MemberStateLicenseState MemberNationalAssociationId OfficeKey OfficeMlsId
+        OfficeName MemberLanguages MemberDesignation ModificationTimestamp OriginalEntryTimestamp""",
+    "Teams": """
+        TeamKey TeamName TeamStatus TeamLeadKey TeamLeadMlsId TeamDescription TeamEmail TeamDirectPhone TeamAddress1
+        TeamCity TeamStateOrProvince TeamPostalCode ModificationTimestamp OriginalEntryTimestamp""",
+    "TeamMembers": """
+        TeamMemberKey TeamKey MemberKey MemberMlsId TeamMemberType ModificationTimestamp OriginalEntryTimestamp""",
+    "Property": """
+        ListingKey ListingId ParcelNumber UnparsedAddress StreetNumber StreetDirPrefix StreetName StreetSuffix
+        UnitNumber City StateOrProvince PostalCode PostalCodePlus4 CountyOrParish Country SubdivisionName StandardStatus
+        MlsStatus PropertyType PropertySubType PublicRemarks ElementarySchool MiddleOrJuniorSchool HighSchool
+        ElementarySchoolDistrict MiddleOrJuniorSchoolDistrict HighSchoolDistrict AssociationFeeFrequency
+        VirtualTourURLUnbranded VirtualTourURLBranded ListAOR OriginatingSystemName SourceSystemKey ListAgentKey
+        ListAgentMlsId ListAgentFullName CoListAgentKey CoListAgentFullName ListOfficeKey ListOfficeMlsId ListOfficeName
+        CoListOfficeKey ListTeamKey BuyerAgentKey BuyerAgentFullName BuyerOfficeKey BuyerOfficeName
+        BuyerAgencyCompensation BuyerAgencyCompensationType MajorChangeType BedroomsTotal BathroomsTotalInteger
+        BathroomsFull BathroomsHalf BathroomsThreeQuarter BathroomsOneQuarter BathroomsPartial YearBuilt Stories
+        DaysOnMarket TaxYear PhotosCount ListPrice OriginalListPrice ClosePrice Latitude Longitude LivingArea
+        LotSizeAcres LotSizeSquareFeet GarageSpaces TaxAnnualAmount AssociationFee PoolPrivateYN WaterfrontYN ViewYN
+        NewConstructionYN GarageYN InternetAddressDisplayYN InternetEntireListingDisplayYN ListingContractDate
+        OnMarketDate CloseDate PurchaseContractDate OffMarketDate ExpirationDate ModificationTimestamp
+        OriginalEntryTimestamp StatusChangeTimestamp PhotosChangeTimestamp PriceChangeTimestamp MajorChangeTimestamp
+        Appliances Heating Cooling InteriorFeatures ExteriorFeatures View PoolFeatures WaterfrontFeatures
+        ParkingFeatures CommunityFeatures Flooring Levels""",
+    "Media": """
+        MediaKey ResourceName ResourceRecordKey ResourceRecordID MediaURL MediaCategory MediaType MediaStatus
+        ShortDescription LongDescription Order ImageWidth ImageHeight PreferredPhotoYN ModificationTimestamp Permission
+        MediaModificationTimestamp""",
+    "OpenHouse": """
+        OpenHouseKey ListingKey ListingId OpenHouseStatus OpenHouseType OpenHouseRemarks VirtualOpenHouseURL
+        LivestreamOpenHouseURL ShowingAgentKey AppointmentRequiredYN OpenHouseDate OpenHouseStartTime OpenHouseEndTime
+        ModificationTimestamp OriginalEntryTimestamp""",
+    EVENTS: "EntityEventSequence ResourceName ResourceRecordKey ResourceRecordUrl",
+}
 
-ENTITY_TYPES: Mapping[str, EntityType] = MappingProxyType(
-    {
-        entity.name: entity
-        for entity in (_OFFICE, _MEMBER, _TEAMS, _TEAM_MEMBERS, _PROPERTY, _MEDIA, _OPEN_HOUSE, _LOOKUP, _EVENTS)
-    }
-)
 
-# What no reader that passes data on may ask for; in made-up records each holds a canary.
-_PRIVATE_OF_PROPERTIES = (
-    "PrivateRemarks AccessCode LockBoxSerialNumber LockBoxLocation OwnerName OwnerPhone OccupantName"
-    " ShowingInstructions PrivateOfficeRemarks"
-)
-PRIVATE: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"Property": tuple(_PRIVATE_OF_PROPERTIES.split()), "Member": ("MemberPassword", "MemberLoginId")}
-)
+def _entity(name: str, text: str) -> EntityType:
+    fields = [*text.split(), *PRIVATE.get(name, ())]
+    return EntityType(name, fields[0], {field: _edm_type(field) for field in fields})
+
+
+ENTITY_TYPES: Mapping[str, EntityType] = {name: _entity(name, text) for name, text in _FIELDS.items()}
 
 
 def schema(without: frozenset[str]) -> dict[str, EntityType]:
@@ -191,5 +112,10 @@ def schema(without: frozenset[str]) -> dict[str, EntityType]:
 
 
 def _less(entity: EntityType, without: frozenset[str]) -> EntityType:
-    kept = {field: type_ for field, type_ in entity.fields.items() if f"{entity.name}.{field}" not in without}
-    return EntityType(entity.name, entity.key, MappingProxyType(kept))
+    kept = {field: kind for field, kind in entity.fields.items() if f"{entity.name}.{field}" not in without}
+    return EntityType(entity.name, entity.key, kept)
+
+
+def complete(resource: str, record: Record) -> Record:
+    """Return a record with all fields of its resource, null where it says nothing."""
+    return dict.fromkeys(ENTITY_TYPES[resource].fields) | record

@@ -1,11 +1,10 @@
 """The reading half of a replication for tests: source, mirror, walks and events, without an index."""
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 from indexer.reporting.report import ignore_progress
 from indexer.reso.client.edmx import parse_entity_sets
@@ -17,9 +16,11 @@ from indexer.reso.sync.entity_reader import EntityReader, SourceContext
 from indexer.reso.sync.entity_sync import EntitySync
 from mappings.data_dictionary import DataDictionary, load_dictionary
 from tests.reso.server.reso_server import ResoServer
-from tests.reso.server.schema import ENTITY_TYPES
+from tests.reso.server.running import serve_in_loop
+from tests.reso.server.schema import ENTITY_TYPES, complete
+from tests.reso.server.server_settings import ServerSettings
 from tests.reso.server.store import Store
-from tests.reso.world.generated_world import World, complete, make_world
+from tests.reso.world.generated_world import World, make_world
 
 DICTIONARY = load_dictionary()
 Records = dict[str, dict[str, Any]]
@@ -33,27 +34,11 @@ def small_world(seed: int = 1, **sizes: Any) -> World:
 
 
 def put(store: Store, entity: str, *keys: str, stamped: str | None = None, **fields: object) -> None:
-    """Put bare records of an entity into a source."""
     for key in keys:
         store.put(entity, complete(entity, {ENTITY_TYPES[entity].key: key, **fields}), stamped)
 
 
-@contextmanager
-def without_events(server: ResoServer) -> Iterator[None]:
-    """Make changes without events."""
-    with patch.object(server.events, "append"):
-        yield
-
-
-def begin_new_sequence(server: ResoServer) -> None:
-    """Lose all events, and number those to come from the beginning."""
-    for sequence in server.keys("EntityEvent"):
-        server._tables["EntityEvent"].remove(sequence)
-    server.events.sequence = 0
-
-
 def expected_records(store: Store, entity: str, select: tuple[str, ...]) -> Records:
-    """Return the records of a source as a mirror must hold them."""
     return {
         key: {name: row[name] for name in select if row.get(name) is not None}
         for key, row in store.records(entity).items()
@@ -72,25 +57,21 @@ class OpenMirror:
     events: EntityEventFollower = field(init=False)
 
     async def begin(self) -> None:
-        """Ask the source what it has."""
         offered = await self.access.client.fetch_metadata(parse_entity_sets)
         for name, entity in self.dictionary.entities.items():
-            select = tuple(each for each in self.dictionary.requested_fields(name) if each in offered[name])
+            select = tuple(item for item in self.dictionary.requested_fields(name) if item in offered[name])
             self.walks[name] = EntitySync(EntityReader(name, entity, select, self.access))
-        readers = {name: each.reader for name, each in self.walks.items()}
+        readers = {name: value.reader for name, value in self.walks.items()}
         self.events = EntityEventFollower(self.access.client, self.access.mirror, readers, self.access.settings)
 
     def held(self, entity: str = "Property") -> Records:
-        """Return the records of an entity that the mirror has."""
         keys = self.access.mirror.keys(entity, "", 1_000_000)
         return {key: self.access.mirror.record(entity, key) or {} for key in keys}
 
     def is_equal(self, entity: str = "Property") -> bool:
-        """Whether mirror and source hold the same of an entity."""
         return self.held(entity) == expected_records(self.server, entity, self.walks[entity].reader.select)
 
     def asked(self, entity: str = "Property") -> list[str]:
-        """Return the decoded URLs of an entity that were requested."""
         return [visit.describe for visit in self.server.ledger.visits if visit.resource == entity]
 
 
@@ -110,3 +91,14 @@ async def open_mirror(
     finally:
         await web.close()
         mirror.close()
+
+
+@asynccontextmanager
+async def loaded_mirror(
+    folder: Path, *keys: str, source: ServerSettings | None = None, world: World | None = None, **options: Any
+) -> AsyncIterator[tuple[ResoServer, OpenMirror, EntitySync]]:
+    """Serve listings with these keys, or a world, and load the listings into a mirror."""
+    async with serve_in_loop(source, world) as server, open_mirror(server, folder, **options) as mirror:
+        put(server, "Property", *keys)
+        await mirror.walks["Property"].load()
+        yield server, mirror, mirror.walks["Property"]

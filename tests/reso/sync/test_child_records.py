@@ -20,7 +20,6 @@ PROPERTY = EntityMetadata(
 
 @pytest.fixture
 def photos(tmp_path: Path) -> Iterator[ChildRecords]:
-    """Return the photos of listings in a new mirror."""
     mirror = Mirror(tmp_path / "mirror.sqlite", SOURCE.dictionary)
     (form,) = SourceForms(SOURCE.dialect, SOURCE.dictionary, {"Property": PROPERTY}).form("Property").children
     yield ChildRecords("Property", form, mirror)
@@ -39,7 +38,6 @@ def store(photos: ChildRecords, *items: Any, key: str = "P", **row: Any) -> list
 
 
 def photo(key: object, url: str, **fields: object) -> dict[str, object]:
-    """Return a photo."""
     return {"MediaKey": key, "MediaURL": url, **fields}
 
 

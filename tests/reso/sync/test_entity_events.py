@@ -7,7 +7,7 @@ import pytest
 from indexer.errors import SourceError
 from tests.reso.server.running import serve_in_loop
 from tests.reso.server.server_settings import ServerFault, ServerSettings
-from tests.reso.sync.open_mirror import begin_new_sequence, open_mirror, put
+from tests.reso.sync.open_mirror import open_mirror, put
 from tests.reso.sync.test_entity_sync import KEYS_OF_TEN, change_before_response, ignore_option
 
 pytestmark = pytest.mark.usefixtures("short_delays")
@@ -41,11 +41,11 @@ async def test_late_events_within_the_margin_are_acted_upon_once(tmp_path: Path)
         server.events.hold()
         server.patch("Property", "K03", City="Late")
         late = [*server.events.late]
-        server.events._held = False
+        server.events.hold(is_held=False)
         put(server, "Property", "in time")
         reached = server.events.sequence
         assert late[0] < reached
-        server.events._held = True
+        server.events.hold()
         await mirror.events.follow()
         assert (mirror.events.last_processed, mirror.is_equal()) == (reached, False)
         server.events.release()
@@ -68,7 +68,7 @@ async def test_gaps_and_compaction_lose_nothing(tmp_path: Path, page: int) -> No
             put(server, "Property", *KEYS_OF_TEN, City=f"Town {number}")
             server.delete("Property", f"K0{number}")
             if number:
-                server.compact()
+                server.events.compact()
             await mirror.events.follow()
             assert mirror.is_equal()
 
@@ -93,7 +93,7 @@ async def test_a_restarted_sequence_is_reported_until_everything_is_compared(tmp
         await mirror.walks["Property"].load()
         mirror.events.set_start(await mirror.events.latest_sequence())
         assert await mirror.events.follow()
-        begin_new_sequence(server)
+        server.events.restart()
         server.patch("Property", "K05", City="In the new sequence")
         for _ in range(2):  # as after a kill in between
             assert not await mirror.events.follow()
@@ -110,7 +110,7 @@ async def test_empty_responses_do_not_start_a_new_sequence(tmp_path: Path) -> No
         for times in range(1, 9):
             server.faults.plan(ServerFault.EMPTY, times=times, resource="EntityEvent")
             assert await mirror.events.follow(), times
-            server.faults = type(server.faults)(server.settings)
+            server.faults.clear()
 
 
 async def test_whether_there_are_events_of_an_entity_is_asked_until_there_are(tmp_path: Path) -> None:
@@ -127,9 +127,7 @@ async def test_whether_there_are_events_of_an_entity_is_asked_until_there_are(tm
 
 
 @pytest.mark.parametrize("option", ["$filter", "$orderby"])
-async def test_a_source_that_ignores_options_of_events_is_not_followed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
-) -> None:
+async def test_a_source_that_ignores_options_of_events_is_not_followed(tmp_path: Path, option: str) -> None:
     async with (
         serve_in_loop(ServerSettings(event_gap=0)) as server,
         open_mirror(server, tmp_path, event_margin=0) as mirror,
@@ -141,10 +139,10 @@ async def test_a_source_that_ignores_options_of_events_is_not_followed(
         put(server, "Property", "new")
         server.events.hold()
         put(server, "Property", "newer")
-        server.events._held = False
+        server.events.hold(is_held=False)
         put(server, "Property", "newest")
         server.events.release()  # comes last where nothing is ordered
-        ignore_option(monkeypatch, option)
+        ignore_option(server, option)
         with pytest.raises(SourceError, match="ignores a filter or an order by EntityEventSequence"):
             await mirror.events.follow()
         assert mirror.held() == held

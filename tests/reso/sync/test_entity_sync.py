@@ -2,34 +2,27 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from indexer.errors import SourceError
 from indexer.reso.sync.page_walks import EntitySyncState
-from tests.reso.query.query_options import CollectionQuery, parse_query
-from tests.reso.server import responses as server_answers
 from tests.reso.server.request_log import LoggedRequest
 from tests.reso.server.reso_server import ResoServer
 from tests.reso.server.running import serve_in_loop
-from tests.reso.server.schema import EntityType
 from tests.reso.server.server_settings import ServerFault, ServerSettings
-from tests.reso.sync.open_mirror import open_mirror, put, small_world
-from tests.reso.world.oddities import FUTURE, KEYS
+from tests.reso.sync.open_mirror import loaded_mirror, open_mirror, put, small_world
+from tests.reso.world.generated_world import FUTURE, KEYS
 
 pytestmark = pytest.mark.usefixtures("short_delays")
 KEYS_OF_TEN = tuple(f"K{number:02}" for number in range(10))
 
 
-def ignore_option(monkeypatch: pytest.MonkeyPatch, option: str, field: str = "") -> None:
+def ignore_option(server: ResoServer, option: str, field: str = "") -> None:
     """Let a server ignore a query option, everywhere or where it names a field."""
-
-    def read(entity: EntityType, text: str, prefer: str, settings: ServerSettings) -> CollectionQuery:
-        kept = [each for each in text.split("&") if not (each.startswith(option) and field in each)]
-        return parse_query(entity, "&".join(kept), prefer, settings)
-
-    monkeypatch.setattr(server_answers, "parse_query", read)
+    server.rewrite = lambda query: "&".join(
+        part for part in query.split("&") if not (part.startswith(option) and field in part)
+    )
 
 
 def change_before_response(
@@ -45,6 +38,13 @@ def change_before_response(
                 change()
 
     server.on_request = on_request
+
+
+def fail_request(
+    server: ResoServer, request: int, fault: ServerFault, *, times: int = 1, resource: str = "Property"
+) -> None:
+    """Let something go wrong with the request of that number for a resource, counted from now, and those after it."""
+    change_before_response(server, request, lambda: server.faults.plan(fault, times, resource), resource)
 
 
 async def test_a_load_reads_everything_by_key_and_never_skips(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ async def test_a_bad_answer_anywhere_loses_nothing_of_a_load(tmp_path: Path, fau
         for request in range(1, 6):
             folder = tmp_path / str(request)
             async with open_mirror(server, folder) as mirror:
-                change_before_response(server, request, lambda: server.faults.plan(fault, resource="Property"))
+                fail_request(server, request, fault)
                 await mirror.walks["Property"].load()
                 assert mirror.is_equal()
                 assert server.faults.pending == 0
@@ -76,16 +76,12 @@ async def test_a_bad_answer_anywhere_loses_nothing_of_a_load(tmp_path: Path, fau
 @pytest.mark.parametrize("fault", [fault for fault in ServerFault if fault is not ServerFault.SLOW])
 async def test_a_bad_answer_anywhere_loses_nothing_of_following(tmp_path: Path, fault: ServerFault) -> None:
     """A page that ends too early is continued in the next round, all else in the same."""
-    async with (
-        serve_in_loop(ServerSettings(retry_after_seconds=0), small_world()) as server,
-        open_mirror(server, tmp_path) as mirror,
-    ):
-        walks = mirror.walks["Property"]
-        await walks.load()
+    source = ServerSettings(retry_after_seconds=0)
+    async with loaded_mirror(tmp_path, source=source, world=small_world()) as (server, mirror, walks):
         for request in range(1, 5):
             for key in server.keys("Property"):
                 server.patch("Property", key, City=f"After {request}")
-            change_before_response(server, request, lambda: server.faults.plan(fault, resource="Property"))
+            fail_request(server, request, fault)
             await walks.follow_changes()
             if fault in {ServerFault.EMPTY, ServerFault.STOPS_SHORT}:
                 await walks.follow_changes()
@@ -98,7 +94,7 @@ async def test_a_slow_answer_makes_pages_smaller(tmp_path: Path) -> None:
     async with serve_in_loop(ServerSettings(slow_seconds=5.0)) as server:
         put(server, "Property", *put_many)
         async with open_mirror(server, tmp_path, page_size=200, timeout_seconds=0.5) as mirror:
-            change_before_response(server, 2, lambda: server.faults.plan(ServerFault.SLOW, resource="Property"))
+            fail_request(server, 2, ServerFault.SLOW)
             await mirror.walks["Property"].load()
             assert mirror.is_equal()
     wished = [visit.prefer for visit in server.ledger.visits if "orderby=ListingKey" in visit.describe]
@@ -130,12 +126,10 @@ async def test_a_load_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     async with serve_in_loop() as server:
         put(server, "Property", *KEYS_OF_TEN)
         async with open_mirror(server, tmp_path, retry_seconds=0.01) as mirror:
-            change_before_response(
-                server, 3, lambda: server.faults.plan(ServerFault.BROKEN, times=9, resource="Property")
-            )
+            fail_request(server, 3, ServerFault.BROKEN, times=9)
             with pytest.raises(SourceError, match="no usable response from the source"):
                 await mirror.walks["Property"].load()
-        server.faults = type(server.faults)(server.settings)
+        server.faults.clear()
         server.ledger.clear()
         since = mirror.walks["Property"].state.since
         async with open_mirror(server, tmp_path) as mirror:
@@ -174,12 +168,8 @@ async def test_records_that_share_a_time_are_all_followed(
     tmp_path: Path, *, compares_text: bool, shuffles: bool
 ) -> None:
     settings = ServerSettings(compares_text=compares_text, shuffles_ties=shuffles, tick_every=7)
-    async with (
-        serve_in_loop(settings, small_world(properties=40)) as server,
-        open_mirror(server, tmp_path, page_size=3) as mirror,
-    ):
-        walks = mirror.walks["Property"]
-        await walks.load()
+    world = small_world(properties=40)
+    async with loaded_mirror(tmp_path, source=settings, world=world, page_size=3) as (server, mirror, walks):
         await walks.follow_changes()
         server.touch("Property")
         for key in server.keys("Property")[:20]:
@@ -312,19 +302,14 @@ async def test_the_mark_uses_the_records_clock_and_is_read_twice(tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("option", "field", "said"),
-    [
-        ("$filter", "", "ignores a filter by ListingKey"),
-        ("$orderby", "", "ignores an order by ListingKey"),
-    ],
+    [("$filter", "", "ignores a filter by ListingKey"), ("$orderby", "", "ignores an order by ListingKey")],
 )
-async def test_a_source_that_ignores_options_is_not_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, field: str, said: str
-) -> None:
+async def test_a_source_that_ignores_options_is_not_loaded(tmp_path: Path, option: str, field: str, said: str) -> None:
     async with serve_in_loop(world=small_world()) as server:
         async with open_mirror(server, tmp_path) as mirror:
             await mirror.walks["Property"].load()
             before_it = mirror.held()
-        ignore_option(monkeypatch, option, field)
+        ignore_option(server, option, field)
         async with open_mirror(server, tmp_path) as mirror:
             with pytest.raises(SourceError, match=said):
                 await mirror.walks["Property"].compare_keys()
@@ -335,33 +320,19 @@ async def test_a_source_that_ignores_options_is_not_loaded(
 
 
 @pytest.mark.parametrize(("option", "page"), [("$filter", 5), ("$orderby", 50)])
-async def test_a_source_that_ignores_options_is_not_followed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, page: int
-) -> None:
+async def test_a_source_that_ignores_options_is_not_followed(tmp_path: Path, option: str, page: int) -> None:
     """The order also where everything comes on one page: its last record would not be its newest."""
-    async with serve_in_loop() as server, open_mirror(server, tmp_path, page_size=page) as mirror:
-        put(server, "Property", *KEYS_OF_TEN)
-        walks = mirror.walks["Property"]
-        await walks.load()
+    async with loaded_mirror(tmp_path, *KEYS_OF_TEN, page_size=page) as (server, mirror, walks):
         server.patch("Property", "K01", City="Elsewhere")
-        ignore_option(monkeypatch, option, "Modification")
+        ignore_option(server, option, "Modification")
         with pytest.raises(SourceError, match="ignores a filter or an order by ModificationTimestamp"):
             await walks.follow_changes()
         assert mirror.held().keys() == set(KEYS_OF_TEN)
 
 
-async def test_a_source_that_keeps_finer_times_than_it_shows_is_followed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_source_that_keeps_finer_times_than_it_shows_is_followed(tmp_path: Path) -> None:
     """Its newest record comes with every question for what is newer."""
-    show = server_answers.ResponseBuilder._shown
-
-    def cut(*arguments: Any) -> dict[str, Any]:
-        record = show(*arguments)
-        return record | {"ModificationTimestamp": record["ModificationTimestamp"][:23] + "Z"}
-
-    monkeypatch.setattr(server_answers.ResponseBuilder, "_shown", cut)
-    async with serve_in_loop() as server:
+    async with serve_in_loop(ServerSettings(shows_milliseconds=True)) as server:
         put(server, "Property", "K1", stamped="2026-03-02T08:00:00.123400Z")
         put(server, "Property", "K2", stamped="2026-03-02T08:00:00.123900Z")
         async with open_mirror(server, tmp_path) as mirror:

@@ -7,23 +7,19 @@ import pytest
 from indexer.errors import SourceError
 from indexer.reso.sync.entity_sync import EntitySync
 from mappings.data_dictionary import load_dictionary
-from tests.reso.query.query_options import CollectionQuery, parse_query
-from tests.reso.server import responses as server_answers
+from tests.reso.clock import Clock
 from tests.reso.server.error_responses import ODataError
 from tests.reso.server.running import serve_in_loop
-from tests.reso.server.schema import EntityType
-from tests.reso.server.server_settings import ServerFault, ServerSettings
-from tests.reso.sync.open_mirror import expected_records, open_mirror, put, small_world
-from tests.reso.sync.test_entity_sync import KEYS_OF_TEN, change_before_response
+from tests.reso.server.server_settings import ServerFault
+from tests.reso.sync.open_mirror import expected_records, loaded_mirror, open_mirror, put, small_world
+from tests.reso.sync.test_entity_sync import KEYS_OF_TEN, fail_request
 
 pytestmark = pytest.mark.usefixtures("short_delays")
 MANY = tuple(f"K{number:03}" for number in range(60))
 
 
 async def test_a_change_that_shows_late_is_found_by_looking_back(tmp_path: Path) -> None:
-    async with serve_in_loop(world=small_world()) as server, open_mirror(server, tmp_path) as mirror:
-        walks = mirror.walks["Property"]
-        await walks.load()
+    async with loaded_mirror(tmp_path, world=small_world()) as (server, mirror, walks):
         early = server.clock.now
         server.clock.advance(60_000)
         first, second, *_ = server.keys("Property")
@@ -65,40 +61,33 @@ async def test_what_shows_later_than_the_overlap_is_found_by_comparing_all(tmp_p
 )
 async def test_a_bad_answer_anywhere_removes_nothing(tmp_path: Path, fault: ServerFault) -> None:
     """Also where the source takes records away meanwhile and the answer about these is the bad one."""
-    async with serve_in_loop(world=small_world()) as server, open_mirror(server, tmp_path, page_size=4) as mirror:
-        walks = mirror.walks["Property"]
-        await walks.load()
+    async with loaded_mirror(tmp_path, world=small_world(), page_size=4) as (server, mirror, walks):
         for request in range(1, 8):
             gone = server.keys("Property")[0]
             server.delete("Property", gone)
             put(server, "Property", gone.upper())
-            change_before_response(server, request, lambda: server.faults.plan(fault, resource="Property"))
+            fail_request(server, request, fault)
             await walks.compare_keys()
             assert mirror.is_equal()
 
 
 async def test_a_source_that_answers_nothing_for_a_while_loses_nothing(tmp_path: Path) -> None:
     """Every page without rows, several times over: each known key is requested by its URL before it is removed."""
-    async with serve_in_loop(world=small_world()) as server, open_mirror(server, tmp_path) as mirror:
-        walks = mirror.walks["Property"]
-        await walks.load()
+    async with loaded_mirror(tmp_path, world=small_world()) as (server, mirror, walks):
         server.faults.plan(ServerFault.EMPTY, times=30, resource="Property")
         await walks.compare_keys()
         assert mirror.is_equal()
 
 
-@pytest.mark.parametrize(("limit", "goes"), [(0.5, 29), (0.5, 31), (0.01, 10), (0.01, 11), (0.0, 10)])
+@pytest.mark.parametrize(("limit", "goes"), [(0.5, 30), (0.5, 31), (0.01, 10), (0.01, 11), (0.0, 10)])
 async def test_no_more_goes_than_is_allowed(tmp_path: Path, limit: float, goes: int) -> None:
-    async with serve_in_loop() as server, open_mirror(server, tmp_path, removal_limit=limit) as mirror:
-        put(server, "Property", *MANY)
-        walks = mirror.walks["Property"]
-        await walks.load()
+    async with loaded_mirror(tmp_path, *MANY, removal_limit=limit) as (server, mirror, walks):
         for key in MANY[:goes]:
             server.delete("Property", key)
         server.patch("Property", MANY[-1], City="Changed")
         await walks.compare_keys()
         assert mirror.held()[MANY[-1]]["City"] == "Changed"
-        if goes in (29, 10):
+        if goes in (30, 10):
             assert (mirror.is_equal(), walks.state.refused) == (True, None)
         else:
             assert mirror.held().keys() == set(MANY)
@@ -134,12 +123,11 @@ async def test_a_comparison_that_was_stopped_is_due_again(tmp_path: Path) -> Non
             walks = mirror.walks["Property"]
             await walks.load()
             server.delete("Property", "K01")
-            change_before_response(
-                server, 2, lambda: server.faults.plan(ServerFault.BROKEN, times=9, resource="Property")
-            )
+            fail_request(server, 2, ServerFault.BROKEN, times=9)
             with pytest.raises(SourceError):
                 await walks.compare_keys()
-        server.on_request, server.faults = None, type(server.faults)(server.settings)
+        server.on_request = None
+        server.faults.clear()
         async with open_mirror(server, tmp_path) as mirror:
             assert mirror.walks["Property"].is_comparison_due()
             await mirror.walks["Property"].compare_keys()
@@ -151,7 +139,7 @@ async def test_a_load_that_was_cut_short_is_made_whole_by_the_number_of_records(
     async with serve_in_loop() as server, open_mirror(server, tmp_path) as mirror:
         put(server, "Property", *KEYS_OF_TEN)
         walks = mirror.walks["Property"]
-        change_before_response(server, 3, lambda: server.faults.plan(ServerFault.EMPTY, times=2, resource="Property"))
+        fail_request(server, 3, ServerFault.EMPTY, times=2)
         await walks.load()
         assert len(mirror.held()) == 5
         await walks.compare_if_incomplete()
@@ -188,14 +176,14 @@ async def test_what_a_filter_excludes_is_not_read_and_goes_when_it_leaves(tmp_pa
         assert all("(City eq 'Here' or City eq 'There')" in text or "=City eq 'Here'" in text for text in asked)
 
 
-async def test_a_source_without_in_is_asked_with_or(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def read(entity: EntityType, text: str, prefer: str, settings: ServerSettings) -> CollectionQuery:
-        if "%20in%20(" in text:
-            raise ODataError(400, "40000", "No in here", "$filter")
-        return parse_query(entity, text, prefer, settings)
+async def test_a_source_without_in_is_asked_with_or(tmp_path: Path) -> None:
+    def refuse_in(query: str) -> str:
+        if "%20in%20(" in query:
+            raise ODataError(400, "40000", "No in here")
+        return query
 
-    monkeypatch.setattr(server_answers, "parse_query", read)
     async with serve_in_loop() as server, open_mirror(server, tmp_path, keys_per_request=4) as mirror:
+        server.rewrite = refuse_in
         put(server, "Property", *KEYS_OF_TEN)
         reader = mirror.walks["Property"].reader
         assert await reader.refresh_keys([*KEYS_OF_TEN, "nowhere"]) == {"nowhere"}
@@ -204,12 +192,15 @@ async def test_a_source_without_in_is_asked_with_or(tmp_path: Path, monkeypatch:
         assert len(mirror.asked()) == 1 + 3 + 1
 
 
-async def test_a_comparison_under_a_clock_that_was_ahead_does_not_delay_the_next(tmp_path: Path) -> None:
-    async with serve_in_loop() as server:
-        put(server, "Property", *KEYS_OF_TEN)
-        async with open_mirror(server, tmp_path) as mirror:
-            walks = mirror.walks["Property"]
-            walks.record_comparison(4_000_000_000.0)
-            assert walks.is_comparison_due()
-            await walks.compare_keys()
-            assert not walks.is_comparison_due()
+@pytest.mark.parametrize(
+    ("hours", "is_due"), [(0.0, False), (47.99, False), (48.01, True), (-0.01, True), (-1e6, True)]
+)
+async def test_a_comparison_is_due_again_after_some_hours(
+    tmp_path: Path, clock: Clock, hours: float, is_due: bool
+) -> None:
+    """One in the future was made under a clock that was ahead."""
+    async with loaded_mirror(tmp_path, *KEYS_OF_TEN, reconcile_hours=48.0) as (_, _, walks):
+        walks.record_comparison(clock.now - hours * 3600)
+        assert walks.is_comparison_due() is is_due
+        await walks.compare_keys()
+        assert not walks.is_comparison_due()

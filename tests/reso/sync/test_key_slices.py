@@ -7,28 +7,18 @@ from typing import Any
 import pytest
 
 from indexer.reso.sync.key_comparisons import KeyComparisons, KeySlices
+from tests.reso.clock import Clock
 from tests.reso.server.reso_server import ResoServer
 from tests.reso.server.running import serve_in_loop
 from tests.reso.server.server_settings import ServerFault, ServerSettings
 from tests.reso.sync.open_mirror import open_mirror, put
-from tests.reso.sync.test_source_limits import Clock
 
 KEYS = tuple(f"K{number:03}" for number in range(200))
 _CYCLE = 6000.0
 _ROUND = 30.0
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """Return the clock of comparisons."""
-    stopped = Clock()
-    for module in ("indexer.reso.sync.key_comparisons", "indexer.reso.sync.entity_sync"):
-        monkeypatch.setattr(f"{module}.time", stopped)
-    return stopped
-
-
 def filled(server: ResoServer, *keys: str) -> None:
-    """Put listings."""
     put(server, "Property", *keys)
 
 
@@ -150,7 +140,6 @@ async def test_keys_that_the_source_collates_differently_are_verified_too(tmp_pa
 
 
 def comparisons(mirror: Any, rate: float) -> KeyComparisons:
-    """Return the comparisons of a mirror."""
     return KeyComparisons(mirror.walks, mirror.access.settings, rate)
 
 

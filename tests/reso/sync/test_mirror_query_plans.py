@@ -26,7 +26,6 @@ def test_no_look_up_reads_a_whole_entity(tmp_path: Path) -> None:
 
 
 def plan(base: sqlite3.Connection, query: str) -> list[str]:
-    """Return the steps of a query."""
     rows: list[tuple[Any, ...]] = base.execute(f"EXPLAIN QUERY PLAN {query}").fetchall()
     return [str(row[-1]) for row in rows]
 

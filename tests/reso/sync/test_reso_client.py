@@ -24,7 +24,7 @@ from indexer.reso.client.reso_client import ResoClient
 from indexer.reso.settings import ResoSettings
 from tests.reso.server.reso_server import ResoServer
 from tests.reso.server.running import serve_in_loop
-from tests.reso.server.server_settings import ServerFault, ServerSettings
+from tests.reso.server.server_settings import Dialect, RequestLimit, ServerFault, ServerSettings
 from tests.reso.sync.open_mirror import put
 
 TOKEN, SECRET = "the-very-token", "the-very-secret"
@@ -35,7 +35,6 @@ PROPERTIES = ODataQuery("Property", ("ListingKey",), page_size=5)
 
 @asynccontextmanager
 async def open_client(server: ResoServer, **options: Any) -> AsyncIterator[tuple[ResoClient, list[str]]]:
-    """Open the way to a server."""
     waits: list[str] = []
     web = ResoClient(server.url, ResoSettings(**{"rate": 10_000.0, **options}), waits.append)
     await web.open()
@@ -46,7 +45,6 @@ async def open_client(server: ResoServer, **options: Any) -> AsyncIterator[tuple
 
 
 def client(server: ResoServer, **options: Any) -> dict[str, Any]:
-    """Return the settings of OAuth client credentials."""
     return {"token_url": server.token_url, "client_id": "us", "client_secret": SECRET, **options}
 
 
@@ -97,27 +95,6 @@ async def test_many_requests_may_find_together_that_a_token_has_ended() -> None:
         assert server.auth.issued == 2
 
 
-@pytest.mark.usefixtures("short_delays")
-async def test_a_wrong_secret_and_rejected_tokens_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with serve_in_loop(ServerSettings(client=("us", SECRET))) as server:
-        async with open_client(server, **client(server, client_secret="wrong-secret")) as (web, waits):
-            with pytest.raises(
-                SourceError, match=r"returned 401 without a token\. Check BROKERAGE_RESO_CLIENT"
-            ) as expected:
-                await web.fetch_page(PROPERTIES)
-            assert "wrong-secret" not in f"{expected.value} {waits}"
-        monkeypatch.setattr(server.auth, "check", _refuse)
-        async with open_client(server, **client(server), in_flight=1) as (web, _):
-            with pytest.raises(SourceError, match="Check BROKERAGE_RESO_TOKEN or BROKERAGE_RESO_CLIENT_SECRET"):
-                await asyncio.wait_for(web.fetch_page(PROPERTIES), 120)
-
-
-def _refuse(_authorization: str) -> None:
-    from tests.reso.server.error_responses import unauthorized  # noqa: PLC0415 - a stand-in of one test
-
-    raise unauthorized("40101", "Never")
-
-
 @pytest.mark.parametrize("fault", [ServerFault.TOO_MANY, ServerFault.TOO_MANY_DATE, ServerFault.UNAVAILABLE])
 async def test_a_token_is_waited_for_as_long_as_is_asked(fault: ServerFault) -> None:
     async with serve_in_loop(ServerSettings(client=("us", SECRET), retry_after_seconds=1)) as server:
@@ -126,19 +103,6 @@ async def test_a_token_is_waited_for_as_long_as_is_asked(fault: ServerFault) -> 
             await web.fetch_page(PROPERTIES)
         assert len(waits) == 1
         assert [visit.resource for visit in server.ledger.visits] == ["oauth", "oauth", "Property"]
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"token": TOKEN, "token_url": "https://x"},
-        {"token_url": "https://x"},
-        {"token_url": "https://x", "client_id": "us"},
-    ],
-)
-def test_settings_that_say_two_things_or_half_of_one_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(SourceError, match="BROKERAGE_RESO_TOKEN_URL"):
-        ResoClient("https://x", ResoSettings(**options), print)
 
 
 @pytest.mark.parametrize("name", ["rate", "in_flight", "page_size", "keys_per_request", "timeout_seconds"])
@@ -155,7 +119,8 @@ def test_settings_below_nothing_are_refused() -> None:
 
 
 async def test_the_rate_is_kept_tokens_included() -> None:
-    settings = ServerSettings(rate_limit=7, rate_window_seconds=0.25, client=("us", SECRET), token_requests=1)
+    dialect = Dialect(limits=(RequestLimit(0.25, requests=7),))
+    settings = ServerSettings(dialect=dialect, client=("us", SECRET), token_requests=1)
     async with (
         serve_in_loop(settings) as server,
         open_client(server, **client(server), rate=20.0, in_flight=1) as (web, _),
@@ -185,23 +150,11 @@ async def test_all_requests_wait_when_one_is_asked_to(fault: ServerFault) -> Non
 
 
 @pytest.mark.parametrize("in_flight", [1, 3])
-async def test_no_more_requests_than_configured_are_in_flight(in_flight: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_more_requests_than_configured_are_in_flight(in_flight: int) -> None:
     settings = ServerSettings(faults={ServerFault.SLOW: 1.0}, slow_seconds=0.05, most_faults_in_a_row=10**6)
     async with serve_in_loop(settings) as server, open_client(server, in_flight=in_flight) as (web, _):
-        running = [0, 0]
-        answer = server._answer
-
-        async def counted(*arguments: Any) -> Any:
-            running[0] += 1
-            running[1] = max(running)
-            try:
-                return await answer(*arguments)
-            finally:
-                running[0] -= 1
-
-        monkeypatch.setattr(server, "_answer", counted)
         await asyncio.gather(*(web.fetch_page(PROPERTIES) for _ in range(9)))
-        assert running == [0, in_flight]
+        assert (server.ledger.running, server.ledger.most_running) == (0, in_flight)
 
 
 @pytest.mark.parametrize(

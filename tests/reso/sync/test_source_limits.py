@@ -17,37 +17,19 @@ from indexer.reso.client.reso_client import ResoClient
 from indexer.reso.mirror import Mirror, RequestCounts
 from indexer.reso.settings import ResoSettings
 from indexer.reso.source_map import STANDARD
-from tests.reso.server.dialect import Dialect, RequestLimit
+from tests.reso.clock import Clock
 from tests.reso.server.running import serve_in_loop
-from tests.reso.server.server_settings import ServerFault, ServerSettings
+from tests.reso.server.server_settings import Dialect, RequestLimit, ServerFault, ServerSettings
 from tests.reso.sync.open_mirror import DICTIONARY
 from tests.reso.sync.test_reso_client import PROPERTIES
 
 Counted = Callable[[SourceLimits], RequestWindows]
 
 _HOUR, _DAY = 3600, 86_400
-_START = 1_800_000_000.0
-
-
-class Clock:
-    """The time of day, set by a test."""
-
-    def __init__(self) -> None:
-        """Begin at a fixed time."""
-        self.now = _START
-
-    def time(self) -> float:
-        """Return seconds since 1970."""
-        return self.now
-
-    def monotonic(self) -> float:
-        """Return the same."""
-        return self.now
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """Return the clock that requests are counted by."""
     monkeypatch.setattr("indexer.reso.client.limits.time", stopped := Clock())
     return stopped
 
@@ -65,7 +47,6 @@ def counted(tmp_path: Path) -> Iterator[Counted]:
 
 
 def send(windows: RequestWindows, requests: int, size: int = 0) -> None:
-    """Count requests with responses of a size."""
     for _ in range(requests):
         assert windows.wait_seconds() == (0.0, None)
         windows.begin()
@@ -140,7 +121,7 @@ def test_requests_under_a_clock_that_was_ahead_hold_nothing_back(counted: Counte
     limits = SourceLimits(requests_per_day=3)
     clock.now += 30 * _DAY
     send(counted(limits), 3)
-    clock.now = _START
+    clock.now -= 30 * _DAY
     assert counted(limits).wait_seconds() == (0.0, None)
 
 
@@ -174,7 +155,7 @@ async def test_a_long_wait_is_reported_and_is_not_a_failure_of_the_source(monkey
         server.faults.plan(ServerFault.TOO_MANY, times=4)
         await web.fetch_page(PROPERTIES)
         await web.close()
-    assert any(each.startswith("The limit of the source, 1 requests per second, is used up") for each in said)
+    assert any(value.startswith("The limit of the source, 1 requests per second, is used up") for value in said)
 
 
 async def test_all_requests_pause_after_a_429_that_does_not_say_how_long(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,7 @@
 """Tokens by password and refresh token: renewed, kept across restarts, and refused with a clear message."""
 
+import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,11 @@ from tests.reso.sync.open_mirror import DICTIONARY
 from tests.reso.sync.test_reso_client import PROPERTIES, SECRET, client, open_client
 
 USER, PASSWORD = "agent", "the-very-password"
+WITH_CLIENT = ServerSettings(client=("us", SECRET), refreshes=True)
 WITH_USER = ServerSettings(client=("us", SECRET), user=(USER, PASSWORD), refreshes=True, token_requests=2)
 
 
 def user(server: ResoServer, **options: Any) -> dict[str, Any]:
-    """Return the settings of a password grant."""
     return client(server, username=USER, password=PASSWORD, in_flight=1, **options)
 
 
@@ -49,19 +51,9 @@ async def test_a_password_opens_a_source_and_refresh_tokens_keep_it_open() -> No
         assert PASSWORD not in str(waits)
 
 
-async def test_a_wrong_password_is_reported_without_it() -> None:
-    async with serve_in_loop(WITH_USER) as server:
-        async with open_client(server, **user(server) | {"password": "wrong-word"}) as (web, waits):
-            with pytest.raises(
-                SourceError, match=r"returned 400 without a token\. Check BROKERAGE_RESO_USERNAME"
-            ) as no:
-                await web.fetch_page(PROPERTIES)
-        assert "wrong-word" not in f"{no.value} {waits}"
-
-
 async def test_a_refresh_token_is_exchanged_and_its_follower_is_kept_for_the_next_run(tmp_path: Path) -> None:
     """The source accepts each of them once."""
-    async with serve_in_loop(ServerSettings(client=("us", SECRET), refreshes=True)) as server:
+    async with serve_in_loop(WITH_CLIENT) as server:
         form = f"grant_type=client_credentials&client_id=us&client_secret={SECRET}"
         server.auth.issue(form, "")
         for _ in range(3):
@@ -72,25 +64,45 @@ async def test_a_refresh_token_is_exchanged_and_its_follower_is_kept_for_the_nex
         assert server.auth.grants[-2:] == ["client_credentials", "refresh_token"]
 
 
-async def test_a_refused_refresh_token_without_another_grant_is_reported() -> None:
-    async with serve_in_loop(ServerSettings(client=("us", SECRET), refreshes=True)) as server:
-        only = {"token_url": server.token_url, "refresh_token": "never-issued"}
-        async with open_client(server, **only) as (web, waits):
-            with pytest.raises(SourceError, match=r"without a token\. Check BROKERAGE_RESO_REFRESH_TOKEN") as refused:
-                await web.fetch_page(PROPERTIES)
-    assert "never-issued" not in f"{refused.value} {waits}"
+_REJECTED = "Check BROKERAGE_RESO_TOKEN or BROKERAGE_RESO_CLIENT_SECRET"
+
+
+@pytest.mark.usefixtures("short_delays")
+@pytest.mark.parametrize(
+    ("settings", "secrets", "said"),
+    [
+        (WITH_CLIENT, {"client_secret": "wrong"}, r"returned 401 without a token\. Check BROKERAGE_RESO_CLIENT"),
+        (replace(WITH_CLIENT, token_requests=0), {}, _REJECTED),
+        (WITH_USER, {"username": USER, "password": "wrong"}, r"400 without a token\. Check BROKERAGE_RESO_USERNAME"),
+        (WITH_CLIENT, {"client_secret": "", "refresh_token": "wrong"}, r"token\. Check BROKERAGE_RESO_REFRESH_TOKEN"),
+    ],
+)
+async def test_refused_secrets_and_tokens_are_reported_without_them(
+    settings: ServerSettings, secrets: dict[str, str], said: str
+) -> None:
+    async with serve_in_loop(settings) as server:
+        given = client(server, **secrets) | {"in_flight": 1}
+        async with open_client(server, **given) as (web, waits):
+            with pytest.raises(SourceError, match=said) as refused:
+                await asyncio.wait_for(web.fetch_page(PROPERTIES), 120)
+    assert not [text for text in ("wrong", SECRET) if text in f"{refused.value} {waits}"]
+
+
+_PAIR = "BROKERAGE_RESO_USERNAME and BROKERAGE_RESO_PASSWORD must be set together"
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"username": USER}, "BROKERAGE_RESO_USERNAME and BROKERAGE_RESO_PASSWORD must be set together"),
-        ({"password": PASSWORD}, "BROKERAGE_RESO_USERNAME and BROKERAGE_RESO_PASSWORD must be set together"),
+        ({"username": USER}, _PAIR),
+        ({"password": PASSWORD}, _PAIR),
         ({"username": USER, "password": PASSWORD}, "need BROKERAGE_RESO_TOKEN_URL"),
         ({"refresh_token": "x"}, "need BROKERAGE_RESO_TOKEN_URL"),
         ({"token_url": "https://x"}, "or BROKERAGE_RESO_REFRESH_TOKEN"),
+        ({"token_url": "https://x", "client_id": "us"}, "BROKERAGE_RESO_TOKEN_URL needs"),
+        ({"token_url": "https://x", "token": "x"}, "Set BROKERAGE_RESO_TOKEN or BROKERAGE_RESO_TOKEN_URL, not both"),
     ],
 )
-def test_incomplete_credentials_are_refused_by_name(options: dict[str, Any], said: str) -> None:
+def test_credentials_that_say_two_things_or_half_of_one_are_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(SourceError, match=said):
         ResoClient("https://x", ResoSettings(**options), print)

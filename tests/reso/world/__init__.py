@@ -1,1 +1,1 @@
-"""Generated MLS data and random changes to it, and tests of them."""
+"""Generated MLS data, and random changes to it."""

@@ -1,7 +1,5 @@
 """Values that no source should send and some do."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,72 +1,84 @@
 """Random changes of what a server holds, one at a time, the way the records of an MLS change."""
 
-from __future__ import annotations
+from collections.abc import Callable
+from typing import Any
 
-from typing import TYPE_CHECKING, NamedTuple
+from sample.ingredients import pick, seeded_random, uuid, weighted_list
+from tests.reso.server.schema import ENTITY_TYPES, MODIFICATION_FIELD, PRIVATE
+from tests.reso.server.store import Store
+from tests.reso.world.generated_world import make_record, spoil
 
-from sample.ingredients import pick, seeded_random, weighted_list
-from tests.reso.world.child_changes import CHILD_CHANGES
-from tests.reso.world.generated_world import TODAY
-from tests.reso.world.listing_changes import HOME_CHANGES
-from tests.reso.world.people_changes import PEOPLE_CHANGES
-from tests.reso.world.status_changes import Participants
-
-if TYPE_CHECKING:
-    import datetime as dt
-    from collections.abc import Collection
-    from random import Random
-
-    from tests.reso.server.schema import Record
-    from tests.reso.server.store import Store
-
-_KINDS = HOME_CHANGES | CHILD_CHANGES | PEOPLE_CHANGES
-CHANGE_KINDS = tuple(_KINDS)
-
-
-class Change(NamedTuple):
-    """One that was made: of which kind, and the record that it is about."""
-
-    kind: str
-    resource: str
-    key: str
-
-
-class ChangeContext:
-    """What the changes work with: the store, chance, and who is in it at the moment."""
-
-    def __init__(self, store: Store, chance: Random, today: dt.date) -> None:
-        """Work on a store."""
-        self.store, self.chance, self.today = store, chance, today
-
-    def any(self, resource: str) -> Record | None:
-        """Return a record of a resource, or None when it has none."""
-        keys = self.store.keys(resource)
-        return self.store.get(resource, pick(self.chance, keys)) if keys else None
-
-    @property
-    def cast(self) -> Participants:
-        """A few members, teams and the day."""
-        members = [found for _ in range(5) if (found := self.any("Member"))]
-        return Participants(members, [found for _ in range(2) if (found := self.any("Teams"))], self.today)
+_RESOURCES = weighted_list(
+    {"Property": 8, "Media": 6, "OpenHouse": 3, "Member": 3, "TeamMembers": 2, "Office": 1, "Teams": 1}
+)
+# Offices and teams stay: others refer to them.
+_COMING_AND_GOING = [name for name in _RESOURCES if name not in {"Office", "Teams"}]
 
 
 class RandomChanges:
-    """`made` lists them all. The same seed makes the same changes of the same data."""
+    """The same seed makes the same changes of the same data."""
 
-    def __init__(
-        self, store: Store, seed: int, *, kinds: Collection[str] = CHANGE_KINDS, today: dt.date = TODAY
-    ) -> None:
-        """Choose among some kinds, all by default."""
+    def __init__(self, store: Store, seed: int) -> None:
         self._store, self._chance = store, seeded_random(seed, "changes")
-        self._hand = ChangeContext(store, self._chance, today)
-        self._wheel = weighted_list({kind: _KINDS[kind].weight for kind in _KINDS if kind in kinds})
-        self.applied: list[Change] = []
+        ways: dict[Callable[[], bool], int] = {
+            self._change: 50,
+            self._add: 20,
+            self._delete: 15,
+            self._touch: 3,
+            self._spoil: 1,
+        }
+        self._ways = weighted_list(ways)
 
-    def step(self) -> Change:
-        """Make one change and return it; of a kind for which there is a record."""
+    def step(self) -> None:
         with self._store.lock:
-            while True:
-                kind = pick(self._chance, self._wheel)
-                if (target := _KINDS[kind].make(self._hand)) is not None:
-                    self.applied.append(Change(kind, *target))
-                    return self.applied[-1]
+            while not pick(self._chance, self._ways)():
+                pass
+
+    def _any(self, resources: list[str]) -> tuple[str, Any]:
+        """Return a resource with the key of one of its records, None if it has none."""
+        resource = pick(self._chance, [name for name in resources if name in self._store.entities])
+        keys = self._store.keys(resource)
+        return resource, pick(self._chance, keys) if keys else None
+
+    def _change(self) -> bool:
+        """Change some fields: values, the status, who sells it, and the parent of a child."""
+        resource, key = self._any(_RESOURCES)
+        if key is None:
+            return False
+        fixed = {ENTITY_TYPES[resource].key, MODIFICATION_FIELD, "PhotosCount", *PRIVATE.get(resource, ())}
+        other = make_record(self._chance, resource, "", self._store.keys)
+        names = self._chance.sample([name for name in other if name not in fixed], 2)
+        names += ["StandardStatus"] if resource == "Property" and self._chance.random() < 0.3 else []
+        if resource == "Media" and self._chance.random() < 0.2:
+            names += ["ResourceName", "ResourceRecordKey"]
+        self._store.patch(resource, key, **{name: other[name] for name in names})
+        return True
+
+    def _add(self) -> bool:
+        """Add a record, to a listing also its photos: who reads in between sees a listing without them."""
+        resource, key = pick(self._chance, _COMING_AND_GOING), uuid(self._chance)
+        parents = {"TeamMembers": ("Teams", "Member"), "OpenHouse": ("Property",), "Media": ("Property",)}
+        needed = (resource, *parents.get(resource, ()))
+        if not all(name in self._store.entities and self._store.keys(name) for name in needed):
+            return False
+        self._store.put(resource, make_record(self._chance, resource, key, self._store.keys))
+        for _ in range(2 if resource == "Property" else 0):
+            photo = make_record(self._chance, "Media", uuid(self._chance), self._store.keys)
+            self._store.put("Media", photo | {"ResourceName": "Property", "ResourceRecordKey": key})
+        return True
+
+    def _delete(self) -> bool:
+        resource, key = self._any(_COMING_AND_GOING)
+        return key is not None and self._store.delete(resource, key)
+
+    def _touch(self) -> bool:
+        _, key = self._any(["Property"])
+        return key is not None and bool(self._store.patch("Property", key))
+
+    def _spoil(self) -> bool:
+        _, key = self._any(["Property"])
+        if key is None:
+            return False
+        record = self._store.get("Property", key) or {}
+        self._store.put("Property", spoil(self._chance, "Property", record))
+        return True
