@@ -79,7 +79,6 @@ _SUITES = (
 
 
 def _script(checkout: Path, root: str, key: str, listing: Mapping[str, str]) -> str:
-    """Return the script of the checkout with our values."""
     text = (checkout / _SCRIPT).read_text(encoding="utf-8")
     for name, value in {"WebAPIURI": root, "BearerToken": key}.items():
         text = re.sub(rf"<{name}>.*?</{name}>", f"<{name}>{escape(value)}</{name}>", text, flags=re.DOTALL)

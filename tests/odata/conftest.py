@@ -27,7 +27,6 @@ SHARED_KEY = "D1"
 
 @pytest.fixture
 def odata(world: World) -> ODataClient:
-    """A consumer of the generated data."""
     return ODataClient(world.http.session, str(world.http.make_url("")), world.keys)
 
 
@@ -37,10 +36,7 @@ async def odata_over_socket(world: World) -> AsyncIterator[ODataClient]:
     app = world.http.app
     assert app is not None
     settings = ServiceSettings(failures_per_minute=0, refusals_per_minute=0)
-    async with (
-        listening(create_app(settings, app[SERVICES].connection), settings) as port,
-        ClientSession() as session,
-    ):
+    async with listening(create_app(settings, app[SERVICES].connection), settings) as port, ClientSession() as session:
         yield ODataClient(session, f"http://127.0.0.1:{port}", world.keys)
 
 
@@ -51,23 +47,19 @@ class MarketClient(ODataClient):
     bench: Bench
 
     async def update(self, *lines: JsonObject, resource: Resource = LISTING) -> None:
-        """Apply envelopes to what is live."""
         assert (await self.bench.update({resource: lines})).exit_code == 0
 
     async def last_event_number(self, key: str = "all") -> int:
-        """Return the number of the last event."""
         page = await self.page("EntityEvent", key, orderby="EntityEventSequence desc", top=1)
         return int(page["value"][0]["EntityEventSequence"])
 
 
 def sold(identifier: str, of: str, *, price: int = 1) -> JsonObject:
-    """Return the envelope of a sold listing of a company."""
     record = {"PlatformListingId": identifier, "SoldPrice": price, "Status": "Sold", "OnMarket": False}
     return envelope(SOLD_LISTING, record, platform_company_id=of)
 
 
 def agent(identifier: str, of: str, **changes: object) -> JsonObject:
-    """Return the envelope of an agent of a company."""
     return envelope(AGENT, {"agent_uuid": identifier, "uuid": identifier}, platform_company_id=of, **changes)
 
 
@@ -92,13 +84,11 @@ async def open_market(bench: Bench) -> AsyncIterator[MarketClient]:
 
 @pytest.fixture
 async def market(bench: Bench) -> AsyncIterator[MarketClient]:
-    """A market that a test may change."""
     async with open_market(bench) as market:
         yield market
 
 
 @pytest.fixture(scope="module")
 async def unchanged(module_bench: Bench) -> AsyncIterator[MarketClient]:
-    """The same for tests that only read."""
     async with open_market(module_bench) as market:
         yield market

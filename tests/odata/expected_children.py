@@ -75,4 +75,4 @@ def expected_children(world: World, name: str, *companies: str) -> list[dict[str
     """Return what is expected of an entity set, in the order of its keys: of some companies, all if none is given."""
     envelopes = (envelope for resource in _PARENTS[name] for envelope in world.of(resource, *companies))
     found = [child for envelope in envelopes for child in _MADE[name](envelope)]
-    return sorted(found, key=lambda each: str(each[CHILD_KEYS[name]]))
+    return sorted(found, key=lambda row: str(row[CHILD_KEYS[name]]))

@@ -47,7 +47,6 @@ PROPERTY_TYPE_NAMES = {number: name for name, numbers in _TYPE.items() for numbe
 
 
 def modified(envelope: Envelope) -> str:
-    """Return the feed timestamp of a record."""
     at = dt.datetime.fromisoformat(envelope["updated_at"]).astimezone(dt.UTC)
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -82,9 +81,9 @@ def _listing(envelope: Envelope) -> dict[str, Any]:
 def _feature(record: dict[str, Any], name: str) -> list[str]:
     return [
         value
-        for each in record["PropertyFeatures"]
-        if each["PropertyFeatureName"] == name
-        for value in each["PropertyFeatureValues"]
+        for row in record["PropertyFeatures"]
+        if row["PropertyFeatureName"] == name
+        for value in row["PropertyFeatureValues"]
     ]
 
 
@@ -135,4 +134,4 @@ _MADE = {
 def expected_entities(world: World, name: str, *companies: str) -> list[dict[str, Any]]:
     """Return what is expected of an entity set, in the order of its keys: of some companies, all if none is given."""
     found = [made(envelope) for resource, made in _MADE[name] for envelope in world.of(resource, *companies)]
-    return sorted(found, key=lambda each: str(each[KEYS[name]]))
+    return sorted(found, key=lambda row: str(row[KEYS[name]]))

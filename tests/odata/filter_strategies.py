@@ -2,7 +2,7 @@
 
 import datetime as dt
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from hypothesis import HealthCheck, given, settings
@@ -17,35 +17,42 @@ _ORDERED = {"gt": operator.gt, "ge": operator.ge, "lt": operator.lt, "le": opera
 
 
 def quoted(text: object) -> str:
-    """Return the literal of a text."""
     return "'" + str(text).replace("'", "''") + "'"
 
 
 def _equal(name: str, values: list[Any], literal: Callable[[Any], str]) -> st.SearchStrategy[FilterCase]:
+    def text(value: Any) -> str:
+        return "null" if value is None else literal(value)
+
     value = st.sampled_from([*values, None])
-
-    def text(one: Any) -> str:
-        return "null" if one is None else literal(one)
-
     return st.one_of(
-        value.map(lambda one: (f"{name} eq {text(one)}", lambda each: bool(each[name] == one))),
-        value.map(lambda one: (f"{text(one)} ne {name}", lambda each: bool(each[name] != one))),
-        st.lists(value, min_size=1, max_size=5).map(
-            lambda some: (f"{name} in ( {' , '.join(map(text, some))})", lambda each: each[name] in some)
-        ),
+        value.map(lambda given: (f"{name} eq {text(given)}", lambda row: bool(row[name] == given))),
+        value.map(lambda given: (f"{text(given)} ne {name}", lambda row: bool(row[name] != given))),
+        in_lists(name, [*values, None], text),
     )
 
 
 def _compared(
-    name: str, values: list[Any], literal: Callable[[Any], str], read: Callable[[Any], Any]
+    name: str,
+    values: list[Any],
+    literal: Callable[[Any], str],
+    read: Callable[[Any], Any],
+    ways: Mapping[str, Callable[[Any, Any], bool]] = _ORDERED,
 ) -> st.SearchStrategy[FilterCase]:
     def made(way: str, value: Any) -> FilterCase:
         return (
             f"{name} {way} {literal(value)}",
-            lambda each: each[name] is not None and bool(_ORDERED[way](read(each[name]), read(value))),
+            lambda row: row[name] is not None and bool(ways[way](read(row[name]), read(value))),
         )
 
-    return st.builds(made, st.sampled_from(sorted(_ORDERED)), st.sampled_from(values))
+    return st.builds(made, st.sampled_from(sorted(ways)), st.sampled_from(values))
+
+
+def in_lists(name: str, values: list[Any], literal: Callable[[Any], str]) -> st.SearchStrategy[FilterCase]:
+    """Return comparisons with several values."""
+    return st.lists(st.sampled_from(values), min_size=1, max_size=5).map(
+        lambda some: (f"{name} in ( {' , '.join(map(literal, some))})", lambda row: row[name] in some)
+    )
 
 
 def _identity(value: Any) -> Any:
@@ -82,7 +89,7 @@ def comparisons(entities: list[Entity], searched: Searched) -> st.SearchStrategy
     found += [_equal(name, [True, False], lambda value: str(value).lower()) for name in searched.flags]
     found += [_pattern(name, _values(entities, name)) for name in searched.patterns]
     for name in searched.collections:
-        found.append(_elements(name, sorted({value for each in entities for value in each[name]})))
+        found.append(_elements(name, sorted({value for row in entities for value in row[name]})))
     return st.one_of(found)
 
 
@@ -90,7 +97,7 @@ def _by_year(name: str, years: list[str]) -> st.SearchStrategy[FilterCase]:
     ways = _ORDERED | {"eq": operator.eq}
 
     def made(way: str, year: str) -> FilterCase:
-        return f"year({name}) {way} {year}", lambda each: bool(each[name] and ways[way](each[name][:4], year))
+        return f"year({name}) {way} {year}", lambda row: bool(row[name] and ways[way](row[name][:4], year))
 
     return st.builds(made, st.sampled_from(sorted(ways)), st.sampled_from(years))
 
@@ -111,14 +118,13 @@ def _pattern(name: str, values: list[str]) -> st.SearchStrategy[FilterCase]:
         field = f"tolower({name})" if is_folded else name
         return (
             f"{test}({field},{quoted(piece)})",
-            lambda each: each[name] is not None and _TESTS[test](fold(each[name]), piece),
+            lambda row: row[name] is not None and _TESTS[test](fold(row[name]), piece),
         )
 
     return st.builds(made, st.sampled_from(sorted(_TESTS)), st.sampled_from(pieces), st.booleans())
 
 
 def _elements(name: str, values: list[str]) -> st.SearchStrategy[FilterCase]:
-    """Return any and all with conditions on the element."""
     value = st.sampled_from([*values, "", "~"])
     one = st.one_of(
         value.map(lambda text: (f"x eq {quoted(text)}", lambda element: element == text)),
@@ -132,14 +138,14 @@ def _elements(name: str, values: list[str]) -> st.SearchStrategy[FilterCase]:
     def made(word: str, given: Any) -> FilterCase:
         text, holds = given
         judge = any if word == "any" else all
-        return f"{name}/{word}(x:{text})", lambda each: judge(map(holds, each[name]))
+        return f"{name}/{word}(x:{text})", lambda entity: judge(map(holds, entity[name]))
 
-    present: FilterCase = (f"{name}/any()", lambda each: bool(each[name]))
+    present: FilterCase = (f"{name}/any()", lambda row: bool(row[name]))
     return st.one_of(st.builds(made, st.sampled_from(["all", "any"]), condition), st.just(present))
 
 
 def _values(entities: list[Entity], name: str) -> list[Any]:
-    return sorted({each[name] for each in entities} - {None})
+    return sorted({row[name] for row in entities} - {None})
 
 
 def filter_expressions(leaves: st.SearchStrategy[FilterCase]) -> st.SearchStrategy[FilterCase]:
@@ -147,7 +153,7 @@ def filter_expressions(leaves: st.SearchStrategy[FilterCase]) -> st.SearchStrate
     return st.recursive(
         leaves,
         lambda inner: st.one_of(
-            inner.map(lambda one: (f"not ({one[0]})", lambda each: not one[1](each))),
+            inner.map(lambda one: (f"not ({one[0]})", lambda value: not one[1](value))),
             st.lists(inner, min_size=2, max_size=3).map(lambda parts: _combined("and", parts, all)),
             st.lists(inner, min_size=2, max_size=3).map(lambda parts: _combined("or", parts, any)),
         ),
@@ -157,26 +163,12 @@ def filter_expressions(leaves: st.SearchStrategy[FilterCase]) -> st.SearchStrate
 
 def _combined(word: str, parts: list[FilterCase], judge: Callable[[list[bool]], bool]) -> FilterCase:
     text = f" {word} ".join(f"({one})" for one, _ in parts)
-    return text, lambda each: judge([holds(each) for _, holds in parts])
+    return text, lambda value: judge([holds(value) for _, holds in parts])
 
 
 def number_comparisons(name: str, values: list[int]) -> st.SearchStrategy[FilterCase]:
     """Return comparisons of a number that is never null."""
-    ways = _ORDERED | {"eq": operator.eq, "ne": operator.ne}
-
-    def made(way: str, value: int) -> FilterCase:
-        return f"{name} {way} {value}", lambda each: bool(ways[way](each[name], value))
-
-    return st.builds(made, st.sampled_from(sorted(ways)), st.sampled_from(values))
-
-
-def in_lists(name: str, values: list[str]) -> st.SearchStrategy[FilterCase]:
-    """Return comparisons of a text that is never null with several."""
-
-    def made(some: list[str]) -> FilterCase:
-        return f"{name} in ({','.join(map(quoted, some))})", lambda each: each[name] in some
-
-    return st.lists(st.sampled_from(values), min_size=1, max_size=4).map(made)
+    return _compared(name, values, str, _identity, _ORDERED | {"eq": operator.eq, "ne": operator.ne})
 
 
 def examples(strategy: st.SearchStrategy[FilterCase], number: int) -> list[FilterCase]:

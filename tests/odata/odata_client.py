@@ -25,12 +25,10 @@ class ODataReply:
 
     @property
     def body(self) -> Any:
-        """The parsed body."""
         return orjson.loads(self.raw)
 
     @property
     def problem(self) -> tuple[int, str, str]:
-        """Status, code and target of a refusal."""
         error = self.body["error"]
         return self.status, error["code"], error.get("target", "")
 
@@ -45,7 +43,6 @@ class ODataClient:
 
     @property
     def root(self) -> URL:
-        """The URL of the service document, without a slash at its end."""
         return URL(self.base) / ROOT.lstrip("/")
 
     async def request(
@@ -56,7 +53,6 @@ class ODataClient:
         method: str = "GET",
         data: bytes | None = None,
     ) -> ODataReply:
-        """Ask for a path below the root, or for a whole URL as it is."""
         sent = dict(headers or {}) | ({} if key is None else {"Authorization": f"Bearer {self.keys[key]}"})
         target = url if isinstance(url, URL) else self.root / url if url else self.root
         async with self.session.request(method, target, headers=sent, data=data) as answer:
@@ -65,21 +61,18 @@ class ODataClient:
     async def get(
         self, name: str, key: str | None = "all", headers: Mapping[str, str] | None = None, /, **options: object
     ) -> ODataReply:
-        """Ask with system query options, given without their dollar."""
         query = {f"${option}": str(value) for option, value in options.items() if value is not None}
         return await self.request((self.root / name).with_query(query), key, headers)
 
     async def page(
         self, name: str, key: str = "all", headers: Mapping[str, str] | None = None, /, **options: object
     ) -> Entity:
-        """Return a page that must come with 200."""
         reply = await self.get(name, key, headers, **options)
         assert reply.status == 200, reply.raw
         page: Entity = reply.body
         return page
 
     async def follow(self, link: str, key: str = "all") -> Entity:
-        """Return the page of a next link."""
         reply = await self.request(URL(link, encoded=True), key)
         assert reply.status == 200, reply.raw
         page: Entity = reply.body
@@ -88,7 +81,6 @@ class ODataClient:
     async def walk(
         self, name: str, key: str = "all", headers: Mapping[str, str] | None = None, /, **options: object
     ) -> list[Entity]:
-        """Return all rows by next links."""
         page = await self.page(name, key, headers, **options)
         found: list[Entity] = page["value"]
         while link := page.get("@odata.nextLink"):
@@ -97,5 +89,4 @@ class ODataClient:
         return found
 
     async def events(self, behind: int = 0, key: str = "all", /, **options: object) -> list[Entity]:
-        """Return all events behind a number."""
         return await self.walk("EntityEvent", key, None, filter=f"EntityEventSequence gt {behind}", **options)

@@ -23,7 +23,7 @@ async def test_every_child_comes_once_with_what_the_source_says(
     world: World, odata: ODataClient, name: str, key: str
 ) -> None:
     expected = expected_children(world, name, *_COMPANIES[key])
-    assert len({each[CHILD_KEYS[name]] for each in expected}) == len(expected) > 1
+    assert len({row[CHILD_KEYS[name]] for row in expected}) == len(expected) > 1
     assert await odata.walk(name, key, MAX_PAGE_SIZE_PREFERENCE) == expected
     assert int((await odata.get(f"{name}/$count", key)).raw) == len(expected)
 
@@ -31,22 +31,22 @@ async def test_every_child_comes_once_with_what_the_source_says(
 @pytest.mark.parametrize("name", CHILD_KEYS)
 async def test_pages_end_within_the_children_of_a_parent(world: World, odata: ODataClient, name: str) -> None:
     key = CHILD_KEYS[name]
-    everything = [each[key] for each in expected_children(world, name)]
+    everything = [entry[key] for entry in expected_children(world, name)]
     keys = everything[2:40]
     text = f"{key} gt {quoted(everything[1])} and {key} le {quoted(keys[-1])}"
     for size in (1, 7):
         for order, expected in (("", keys), (" desc", keys[::-1])):
             small = {"Prefer": f"odata.maxpagesize={size}"}
             found = await odata.walk(name, "all", small, orderby=key + order, select=key, filter=text)
-            assert [each[key] for each in found] == expected
+            assert [row[key] for row in found] == expected
     page = await odata.page(name, skip=3, top=5, select=key)
-    assert [each[key] for each in page["value"]] == everything[3:8]
+    assert [entity[key] for entity in page["value"]] == everything[3:8]
 
 
 @pytest.mark.parametrize("name", CHILD_KEYS)
 async def test_children_are_found_by_their_keys_and_their_parents(world: World, odata: ODataClient, name: str) -> None:
     key, parent, expected = CHILD_KEYS[name], PARENT_KEYS[name], expected_children(world, name)
-    families = [list(family) for _, family in groupby(expected, lambda each: each[parent])]
+    families = [list(family) for _, family in groupby(expected, lambda row: row[parent])]
     family = max(families, key=len)
     middle = family[len(family) // 2]
     at, literal = expected.index(middle), quoted(middle[key])
@@ -65,21 +65,21 @@ async def test_children_are_found_by_their_keys_and_their_parents(world: World, 
         f"{parent} eq {quoted(middle[parent])}": family,
         f"{parent} in ({quoted(middle[parent])},{quoted(families[-1][0][parent])},'x')": [*family, *families[-1]],
         f"ModificationTimestamp gt {time} or (ModificationTimestamp eq {time} and {key} gt {literal})": [
-            each
-            for each in expected
-            if each["ModificationTimestamp"] > time
-            or (each["ModificationTimestamp"] == time and each[key] > middle[key])
+            item
+            for item in expected
+            if item["ModificationTimestamp"] > time
+            or (item["ModificationTimestamp"] == time and item[key] > middle[key])
         ],
     }
     for text, selected in cases.items():
         found = await odata.walk(name, "all", MAX_PAGE_SIZE_PREFERENCE, filter=text, select=key)
-        assert [each[key] for each in found] == [each[key] for each in selected], text
+        assert [entity[key] for entity in found] == [entry[key] for entry in selected], text
         assert (await odata.page(name, filter=text, count="true", top=0))["@odata.count"] == len(selected), text
 
 
 async def test_the_newest_children_come_in_the_order_of_time_and_key(world: World, odata: ODataClient) -> None:
     expected = expected_children(world, "Media")
-    expected.sort(key=lambda each: each["ModificationTimestamp"])
+    expected.sort(key=lambda row: row["ModificationTimestamp"])
     order = "ModificationTimestamp,MediaKey"
     found = await odata.walk("Media", "all", {"Prefer": "odata.maxpagesize=997"}, orderby=order)
     assert found == expected
@@ -91,12 +91,12 @@ async def test_a_child_has_an_address_and_is_none_of_a_key_that_may_not_read_it(
 ) -> None:
     key, own = CHILD_KEYS[name], expected_children(world, name, "orchard-street")
     foreign = expected_children(world, name, "summit-crest")
-    for each in (own[0], own[-1]):
+    for row in (own[0], own[-1]):
         context = f"{odata.root}/$metadata#{name}/$entity"
-        assert (await odata.request(f"{name}('{each[key]}')", "two")).body == {"@odata.context": context, **each}
-        assert (await odata.request(f"{name}({key}='{each[key]}')/{key}", "two")).body["value"] == each[key]
+        assert (await odata.request(f"{name}('{row[key]}')", "two")).body == {"@odata.context": context, **row}
+        assert (await odata.request(f"{name}({key}='{row[key]}')/{key}", "two")).body["value"] == row[key]
     missing = foreign[0][key][:-1] + "~"
-    replies = [await odata.request(f"{name}('{each}')", "two") for each in (foreign[0][key], missing)]
+    replies = [await odata.request(f"{name}('{value}')", "two") for value in (foreign[0][key], missing)]
     assert [reply.status for reply in replies] == [404, 404]
     assert replies[0].raw.decode().replace(foreign[0][key], "") == replies[1].raw.decode().replace(missing, "")
     assert (await odata.request(f"{name}('{own[0][PARENT_KEYS[name]]}')", "two")).status == 404
@@ -139,16 +139,16 @@ def _with_photos(identifier: str, *names: str, of: str = "a", second: int = 0) -
 async def test_keys_stay_when_photos_are_added_moved_and_described(market: MarketClient) -> None:
     await market.update(_with_photos("L1", "kitchen", "garden", "garden", second=1))
     options = {"filter": "ResourceRecordKey eq 'L1'"}
-    before = {each["MediaURL"]: each["MediaKey"] for each in await market.walk("Media", "a", None, **options)}
+    before = {child["MediaURL"]: child["MediaKey"] for child in await market.walk("Media", "a", None, **options)}
     page = await market.page("Media", "a", {"Prefer": "maxpagesize=2"}, **options)
     await market.update(_with_photos("L1", "attic", "garden", "garden", "kitchen", second=2))
     after = await market.walk("Media", "a", None, **options)
-    assert len({each["MediaKey"] for each in after}) == 4
-    assert before.items() <= {each["MediaURL"]: each["MediaKey"] for each in after}.items()
+    assert len({entity["MediaKey"] for entity in after}) == 4
+    assert before.items() <= {entry["MediaURL"]: entry["MediaKey"] for entry in after}.items()
     # A walk continues after the key that it has reached, wherever the photo is by now.
     rest = (await market.follow(page["@odata.nextLink"], "a"))["value"]
     reached = page["value"][-1]["MediaKey"]
-    assert [each["MediaKey"] for each in rest] == [each["MediaKey"] for each in after if each["MediaKey"] > reached]
+    assert [row["MediaKey"] for row in rest] == [item["MediaKey"] for item in after if item["MediaKey"] > reached]
 
 
 async def test_photos_of_a_key_in_both_resources_are_those_of_the_listing(market: MarketClient) -> None:
@@ -157,7 +157,7 @@ async def test_photos_of_a_key_in_both_resources_are_those_of_the_listing(market
     await market.update(twin, resource=SOLD_LISTING)
     await market.update(_with_photos("L1", "kitchen", second=1))
     page = await market.page("Media", "a", filter="ResourceRecordKey eq 'L1'", count="true")
-    assert [each["MediaURL"] for each in page["value"]] == ["https://example.com/kitchen.jpg"]
+    assert [row["MediaURL"] for row in page["value"]] == ["https://example.com/kitchen.jpg"]
     assert page["@odata.count"] == 1
     everything = await market.walk("Media", "a", MAX_PAGE_SIZE_PREFERENCE)
     assert int((await market.get("Media/$count", "a")).raw) == len(everything)

@@ -86,16 +86,14 @@ async def test_requests_of_spreadsheets_are_answered(odata: ODataClient, asked: 
 async def test_a_spreadsheet_loads_every_row_once(world: World, odata: ODataClient) -> None:
     """From the service document over the metadata to the last page, as Power Query does it."""
     document = (await odata.request(odata.root / "", "all", _POWER_QUERY)).body
-    [url] = [each["url"] for each in document["value"] if each["name"] == "Property"]
+    [url] = [entry["url"] for entry in document["value"] if entry["name"] == "Property"]
     metadata = ET.fromstring((await odata.request("$metadata", "all", _POWER_QUERY)).raw)  # noqa: S314 - our own service
     columns = {
-        str(each.get("Name"))
+        str(element.get("Name"))
         for entity in metadata.iter("{http://docs.oasis-open.org/odata/ns/edm}EntityType")
         if entity.get("Name") == "Property"
-        for each in entity.iter("{http://docs.oasis-open.org/odata/ns/edm}Property")
+        for element in entity.iter("{http://docs.oasis-open.org/odata/ns/edm}Property")
     }
     rows = await odata.walk(url, "all", _IN_PAGES)
-    assert [each["ListingKey"] for each in rows] == [
-        each["ListingKey"] for each in expected_entities(world, "Property")
-    ]
-    assert all(each.keys() == columns for each in rows)
+    assert [row["ListingKey"] for row in rows] == [item["ListingKey"] for item in expected_entities(world, "Property")]
+    assert all(value.keys() == columns for value in rows)

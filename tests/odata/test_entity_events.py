@@ -11,7 +11,7 @@ from mappings import COMPANY, LISTING, OFFICE, SOLD_LISTING
 from service.reso.sets.entity_rows import read_doc_values
 from tests.feed.feed_client import company, deleted_listing, listing, office
 from tests.odata.conftest import SHARED_KEY, MarketClient, sold
-from tests.odata.filter_strategies import examples, filter_expressions, in_lists, number_comparisons
+from tests.odata.filter_strategies import examples, filter_expressions, in_lists, number_comparisons, quoted
 from tests.odata.odata_client import Entity
 
 _ALL = {
@@ -23,11 +23,11 @@ _ALL = {
 
 
 def _named(events: list[Entity]) -> list[tuple[str, str]]:
-    return [(each["ResourceName"], each["ResourceRecordKey"]) for each in events]
+    return [(row["ResourceName"], row["ResourceRecordKey"]) for row in events]
 
 
 def _numbers(events: list[Entity]) -> list[int]:
-    return [each["EntityEventSequence"] for each in events]
+    return [row["EntityEventSequence"] for row in events]
 
 
 async def test_from_the_beginning_every_record_has_an_event_in_ascending_order(unchanged: MarketClient) -> None:
@@ -73,11 +73,11 @@ async def test_a_change_of_a_company_is_not_an_event(market: MarketClient) -> No
 
 
 async def test_an_event_keeps_its_number_until_the_record_changes(market: MarketClient) -> None:
-    before = {(each["ResourceName"], each["EntityEventSequence"]) for each in await market.events()}
+    before = {(entity["ResourceName"], entity["EntityEventSequence"]) for entity in await market.events()}
     await market.update(listing("L0", "a", 10, price=7))
-    after = {(each["ResourceName"], each["EntityEventSequence"]) for each in await market.events()}
+    after = {(entry["ResourceName"], entry["EntityEventSequence"]) for entry in await market.events()}
     assert len(after - before) == 1
-    assert max(after - before, key=lambda each: each[1])[1] == await market.last_event_number()
+    assert max(after - before, key=lambda row: row[1])[1] == await market.last_event_number()
 
 
 async def test_an_event_alone_is_what_it_is_in_its_set(unchanged: MarketClient) -> None:
@@ -97,14 +97,14 @@ async def test_random_filters_on_events_answer_what_python_finds(market: MarketC
         everything = await market.events(0, key)
         # A number below the first one or above the last one is not of these data: to continue from it gets 410.
         numbers = [0, *_numbers(everything)]
-        keys = [*sorted({each["ResourceRecordKey"] for each in everything}), "x", "L2", "L3"]
+        keys = [*sorted({row["ResourceRecordKey"] for row in everything}), "x", "L2", "L3"]
         leaves = st.one_of(
             number_comparisons("EntityEventSequence", numbers),
-            in_lists("ResourceName", [*_ALL, "Media"]),
-            in_lists("ResourceRecordKey", keys),
+            in_lists("ResourceName", [*_ALL, "Media"], quoted),
+            in_lists("ResourceRecordKey", keys, quoted),
         )
         for text, holds in examples(filter_expressions(leaves), 40):
-            expected = [each for each in everything if holds(each)]
+            expected = [value for value in everything if holds(value)]
             page = await market.page("EntityEvent", key, {"Prefer": "maxpagesize=1000"}, filter=text, count="true")
             assert page["value"] == expected, text
             assert page["@odata.count"] == len(expected)
@@ -117,13 +117,13 @@ async def test_order_top_skip_and_select_go_together(unchanged: MarketClient) ->
     assert _numbers(found) == everything[::-1][2:12]
     found = await unchanged.walk("EntityEvent", "all", small, skip=4, top=5, select="ResourceName")
     assert _numbers(found) == everything[4:9]
-    assert {tuple(each) for each in found} == {("EntityEventSequence", "ResourceName")}
+    assert {tuple(value) for value in found} == {("EntityEventSequence", "ResourceName")}
     assert (await unchanged.page("EntityEvent", top=0, count="true"))["@odata.count"] == len(everything)
     assert (await unchanged.page("EntityEvent", skip=10_000))["value"] == []
 
 
 async def test_a_walk_meets_all_that_stays_while_other_records_change(market: MarketClient) -> None:
-    everything = {each["ResourceRecordKey"] for each in await market.events()}
+    everything = {entity["ResourceRecordKey"] for entity in await market.events()}
     page = await market.page("EntityEvent", "all", {"Prefer": "maxpagesize=3"}, count="true")
     found, second = page["value"], 10
     while link := page.get("@odata.nextLink"):
@@ -136,7 +136,7 @@ async def test_a_walk_meets_all_that_stays_while_other_records_change(market: Ma
         page = await market.follow(link)
         found += page["value"]
     assert _numbers(found) == sorted(set(_numbers(found)))
-    assert {each["ResourceRecordKey"] for each in found} == everything
+    assert {row["ResourceRecordKey"] for row in found} == everything
     assert (await market.events(_numbers(found)[-1])) == []
 
 

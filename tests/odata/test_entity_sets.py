@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from service.reso.ordering import SortKey, SortKind, SortOrder
 from tests.contract.world import World
 from tests.odata.expected_entities import KEYS, expected_entities
 from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE, ODataClient
@@ -13,7 +14,7 @@ from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE, ODataClient
 async def test_every_record_comes_once_with_what_the_source_says(world: World, odata: ODataClient, name: str) -> None:
     expected = expected_entities(world, name)
     answered = await odata.walk(name, "all", MAX_PAGE_SIZE_PREFERENCE)
-    assert [{field: each[field] for field in expected[0]} for each in answered] == expected
+    assert [{field: row[field] for field in expected[0]} for row in answered] == expected
 
 
 @pytest.mark.parametrize("name", KEYS)
@@ -27,14 +28,14 @@ async def test_an_entity_alone_is_what_it_is_in_its_set(odata: ODataClient, name
 
 async def test_keys_that_records_refer_to_are_those_of_other_entities(odata: ODataClient) -> None:
     members = {
-        each["MemberKey"]: each["OfficeKey"] for each in await odata.walk("Member", "all", MAX_PAGE_SIZE_PREFERENCE)
+        item["MemberKey"]: item["OfficeKey"] for item in await odata.walk("Member", "all", MAX_PAGE_SIZE_PREFERENCE)
     }
-    offices = {each["OfficeKey"] for each in await odata.walk("Office", "all", MAX_PAGE_SIZE_PREFERENCE)}
+    offices = {entity["OfficeKey"] for entity in await odata.walk("Office", "all", MAX_PAGE_SIZE_PREFERENCE)}
     homes = await odata.walk("Property", "all", MAX_PAGE_SIZE_PREFERENCE)
-    agents = {each[name] for each in homes for name in ("ListAgentKey", "CoListAgentKey", "BuyerAgentKey")} - {None}
+    agents = {entry[name] for entry in homes for name in ("ListAgentKey", "CoListAgentKey", "BuyerAgentKey")} - {None}
     assert agents
     assert agents <= members.keys()
-    referred = {each[name] for each in homes for name in ("ListOfficeKey", "BuyerOfficeKey")} - {None}
+    referred = {row[name] for row in homes for name in ("ListOfficeKey", "BuyerOfficeKey")} - {None}
     assert referred <= offices
     assert set(members.values()) - {None} <= offices
 
@@ -42,7 +43,7 @@ async def test_keys_that_records_refer_to_are_those_of_other_entities(odata: ODa
 async def test_select_answers_what_is_named_and_the_key(odata: ODataClient) -> None:
     page = await odata.page("Property", top=2, select="ListPrice, City")
     assert page["@odata.context"].endswith("/v1/reso/$metadata#Property(ListPrice,City)")
-    assert [each.keys() for each in page["value"]] == [{"ListingKey", "ListPrice", "City"}] * 2
+    assert [value.keys() for value in page["value"]] == [{"ListingKey", "ListPrice", "City"}] * 2
     assert (await odata.page("Property", top=1, select="*"))["value"] == (await odata.page("Property", top=1))["value"]
 
 
@@ -61,19 +62,19 @@ async def test_a_page_has_the_preferred_size_or_top(world: World, odata: ODataCl
 
 
 async def test_top_is_how_many_come_in_all(world: World, odata: ODataClient) -> None:
-    keys = [each["ListingKey"] for each in expected_entities(world, "Property")]
+    keys = [entry["ListingKey"] for entry in expected_entities(world, "Property")]
     small = {"Prefer": "odata.maxpagesize=3"}
     for top in (0, 1, 3, 7, 9):
         found = await odata.walk("Property", "all", small, top=top, select="ListingKey")
-        assert [each["ListingKey"] for each in found] == keys[:top]
+        assert [entity["ListingKey"] for entity in found] == keys[:top]
     assert "@odata.nextLink" not in await odata.page("Property", "all", small, top=3)
     found = await odata.walk("Property", "all", small, top=7, skip=400, select="ListingKey")
-    assert [each["ListingKey"] for each in found] == keys[400:407]
+    assert [row["ListingKey"] for row in found] == keys[400:407]
     assert (await odata.page("Property", skip=10_000))["value"] == []
 
 
 async def test_the_count_is_of_all_that_match_on_every_page(world: World, odata: ODataClient) -> None:
-    expected = sum(each["StandardStatus"] == "Closed" for each in expected_entities(world, "Property"))
+    expected = sum(row["StandardStatus"] == "Closed" for row in expected_entities(world, "Property"))
     page = await odata.page("Property", top=150, skip=3, count="true", filter="StandardStatus eq 'Closed'")
     assert (page["@odata.count"], len(page["value"])) == (expected, 150)
     page = await odata.page("Property", "all", {"Prefer": "odata.maxpagesize=2"}, count="true")
@@ -82,8 +83,12 @@ async def test_the_count_is_of_all_that_match_on_every_page(world: World, odata:
     assert "@odata.count" not in await odata.page("Property", count="false")
 
 
+def test_a_record_without_a_text_is_before_all_others() -> None:
+    order = SortOrder((SortKey(SortKind.KEYWORD, is_descending=False, by_resource={}),))
+    assert order.sorted_indices([("a",), (None,), ("",)]) == [1, 2, 0]
+
+
 def _rank(value: Any) -> tuple[bool, Any]:
-    """Return a sort key: null is before everything."""
     return value is not None, value
 
 
@@ -109,12 +114,12 @@ def _rank(value: Any) -> tuple[bool, Any]:
 async def test_rows_come_in_the_requested_order(world: World, odata: ODataClient, order: str, by: list[str]) -> None:
     expected = expected_entities(world, "Property")
     for field in reversed(by):
-        expected.sort(key=lambda each, field=field: _rank(each[field.lstrip("-")]), reverse=field.startswith("-"))  # type: ignore[misc]
-    keys = [each["ListingKey"] for each in expected]
+        expected.sort(key=lambda item, field=field: _rank(item[field.lstrip("-")]), reverse=field.startswith("-"))  # type: ignore[misc]
+    keys = [entity["ListingKey"] for entity in expected]
     found = await odata.walk("Property", "all", {"Prefer": "maxpagesize=97"}, orderby=order, select="ListingKey")
-    assert [each["ListingKey"] for each in found] == keys
+    assert [row["ListingKey"] for row in found] == keys
     page = await odata.page("Property", orderby=order, skip=333, top=5, select="ListingKey")
-    assert [each["ListingKey"] for each in page["value"]] == keys[333:338]
+    assert [entry["ListingKey"] for entry in page["value"]] == keys[333:338]
 
 
 @pytest.mark.parametrize("name", KEYS)
@@ -140,6 +145,6 @@ async def test_a_count_alone_is_a_number(world: World, odata: ODataClient) -> No
     reply = await odata.get("Property/$count")
     assert (reply.headers["Content-Type"].partition(";")[0], int(reply.raw)) == ("text/plain", len(expected))
     reply = await odata.get("Property/$count", filter="StandardStatus eq 'Closed'")
-    assert int(reply.raw) == sum(each["StandardStatus"] == "Closed" for each in expected)
+    assert int(reply.raw) == sum(row["StandardStatus"] == "Closed" for row in expected)
     assert (await odata.get("Property/$count", top=1)).problem == (501, "not-implemented", "$top")
     assert (await odata.get("Property/$count", filter="Nothing eq 1")).status == 400

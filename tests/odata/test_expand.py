@@ -24,7 +24,7 @@ _ALL = ",".join(("Media", "OpenHouse", *_LINKS))
 
 async def _by_key(odata: ODataClient, name: str, key: str) -> dict[str | None, Entity]:
     field = {"Member": "MemberKey", "Office": "OfficeKey"}[name]
-    return {each[field]: each for each in await odata.walk(name, key, MAX_PAGE_SIZE_PREFERENCE)}
+    return {row[field]: row for row in await odata.walk(name, key, MAX_PAGE_SIZE_PREFERENCE)}
 
 
 @pytest.mark.parametrize("key", ["all", "two"])
@@ -34,17 +34,17 @@ async def test_related_entities_are_those_of_their_own_sets(world: World, odata:
     plain = await odata.walk("Property", key, MAX_PAGE_SIZE_PREFERENCE)
     children: dict[str, dict[str, list[Entity]]] = {"Media": {}, "OpenHouse": {}}
     for name, by_parent in children.items():
-        for each in expected_children(world, name, *companies):
-            by_parent.setdefault(each[PARENT_KEYS[name]], []).append(each)
+        for item in expected_children(world, name, *companies):
+            by_parent.setdefault(item[PARENT_KEYS[name]], []).append(item)
     expanded = await odata.walk("Property", key, {"Prefer": "odata.maxpagesize=300"}, expand=_ALL)
-    assert any(each["BuyerAgent"] for each in expanded)
+    assert any(entry["BuyerAgent"] for entry in expanded)
     for before, after in zip(plain, expanded, strict=True):
         for name, target in _LINKS.items():
             assert after.pop(name) == linked[target].get(before[f"{name}Key"])
-        photos = sorted(children["Media"].get(before["ListingKey"], []), key=lambda each: each["Order"])
+        photos = sorted(children["Media"].get(before["ListingKey"], []), key=lambda row: row["Order"])
         assert after.pop("Media") == photos
         houses = after.pop("OpenHouse")
-        assert sorted(houses, key=lambda each: str(each["OpenHouseKey"])) == children["OpenHouse"].get(
+        assert sorted(houses, key=lambda entity: str(entity["OpenHouseKey"])) == children["OpenHouse"].get(
             before["ListingKey"], []
         )
         assert after == before
@@ -54,10 +54,10 @@ async def test_selected_properties_of_related_entities_come_alone(odata: ODataCl
     options = {"select": "City", "expand": "Media($select=MediaURL, Order),ListAgent( $select=MemberFullName )"}
     page = await odata.page("Property", top=3, **options)
     assert page["@odata.context"].endswith("#Property(City,Media(MediaURL,Order),ListAgent(MemberFullName))")
-    for each in page["value"]:
-        assert each.keys() == {"ListingKey", "City", "Media", "ListAgent"}
-        assert each["ListAgent"].keys() == {"MemberKey", "MemberFullName"}
-        assert {frozenset(photo) for photo in each["Media"]} == {frozenset({"MediaKey", "MediaURL", "Order"})}
+    for row in page["value"]:
+        assert row.keys() == {"ListingKey", "City", "Media", "ListAgent"}
+        assert row["ListAgent"].keys() == {"MemberKey", "MemberFullName"}
+        assert {frozenset(photo) for photo in row["Media"]} == {frozenset({"MediaKey", "MediaURL", "Order"})}
     first = page["value"][0]
     alone = await odata.get(f"Property('{first['ListingKey']}')", **options)
     assert {name: alone.body[name] for name in first} == first
@@ -76,7 +76,7 @@ async def test_a_page_asks_once_for_all_agents(
 
     monkeypatch.setattr(engine, "search", counted)
     page = await odata.page("Property", top=50, expand="ListAgent,CoListAgent,ListOffice,Media")
-    assert len({each["ListAgentKey"] for each in page["value"]}) > 5
+    assert len({row["ListAgentKey"] for row in page["value"]}) > 5
     assert (sent.count("agents"), sent.count("offices")) == (1, 1), sent
 
 

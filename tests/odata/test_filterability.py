@@ -17,6 +17,7 @@ from service.reso.sets.edm_types import EdmType
 from service.reso.sets.entity_set import field_column
 
 NULL = FilterLiteral(LiteralType.NULL, "null")
+DAY = 86_400_000  # milliseconds
 
 
 def found(resource: Resource, name: str, *indexed: SearchField, edm: EdmType | None = None) -> Matcher | None:
@@ -26,76 +27,40 @@ def found(resource: Resource, name: str, *indexed: SearchField, edm: EdmType | N
     return field_column(declared, member, edm).search.matcher
 
 
-CASES: list[tuple[Resource, str, SearchField, FilterLiteral, dict[str, Any], dict[str, Any] | None]] = [
-    (
-        LISTING,
-        "City",
-        keyword("city", "City"),
-        FilterLiteral(LiteralType.TEXT, "Kent"),
-        {"term": {"city": "Kent"}},
-        None,
-    ),
-    (
-        LISTING,
-        "ListPrice",
-        whole_number("list_price", "ListPrice"),
-        FilterLiteral(LiteralType.NUMBER, "500000"),
-        {"terms": {"list_price": [500_000]}},
-        {"range": {"list_price": {"gte": 500_000}}},
-    ),
-    (
-        AGENT,
-        "buyer_commission_rate",
-        decimal("rate", "buyer_commission_rate"),
-        FilterLiteral(LiteralType.NUMBER, "2.5"),
-        {"terms": {"rate": [2.5]}},
-        {"range": {"rate": {"gte": 2.5}}},
-    ),
+_TEXT, _NUMBER, _MOMENT = LiteralType.TEXT, LiteralType.NUMBER, LiteralType.TIMESTAMP
+# A member, its search field, type and text of a literal, the value that is searched for, and whether it is ordered.
+_CASES: list[tuple[Resource, str, SearchField, LiteralType, str, Any, bool]] = [
+    (LISTING, "City", keyword("found", "City"), _TEXT, "Kent", "Kent", False),
+    (LISTING, "ListPrice", whole_number("found", "ListPrice"), _NUMBER, "500000", 500_000, True),
+    (AGENT, "buyer_commission_rate", decimal("found", "buyer_commission_rate"), _NUMBER, "2.5", 2.5, True),
     (
         LISTING,
         "ListingContractDate",
-        date_millis("contracted", "ListingContractDate"),
-        FilterLiteral(LiteralType.DATE, "1970-01-02"),
-        {"terms": {"contracted": [86_400_000]}},
-        {"range": {"contracted": {"gte": 86_400_000}}},
+        date_millis("found", "ListingContractDate"),
+        LiteralType.DATE,
+        "1970-01-02",
+        DAY,
+        True,
     ),
-    (
-        AGENT,
-        "created_timestamp",
-        timestamp("created", "created_timestamp"),
-        FilterLiteral(LiteralType.TIMESTAMP, "1970-01-01T00:00:07Z"),
-        {"terms": {"created": [7000]}},
-        {"range": {"created": {"gte": 7000}}},
-    ),
-    (
-        LISTING,
-        "PoolYN",
-        flag("pool", "PoolYN"),
-        FilterLiteral(LiteralType.BOOLEAN, "true"),
-        {"terms": {"pool": [True]}},
-        None,
-    ),
+    (AGENT, "created_timestamp", timestamp("found", "created_timestamp"), _MOMENT, "1970-01-01T00:00:07Z", 7000, True),
+    (LISTING, "PoolYN", flag("found", "PoolYN"), LiteralType.BOOLEAN, "true", True, False),
 ]
 
 
-@pytest.mark.parametrize(("resource", "name", "indexed", "literal", "equal", "at_least"), CASES)
+@pytest.mark.parametrize(("resource", "name", "indexed", "kind", "text", "value", "is_ordered"), _CASES)
 def test_an_indexed_member_is_compared_with_literals_of_its_type(
-    resource: Resource,
-    name: str,
-    indexed: SearchField,
-    literal: FilterLiteral,
-    equal: dict[str, Any],
-    at_least: dict[str, Any] | None,
+    resource: Resource, name: str, indexed: SearchField, kind: LiteralType, text: str, value: Any, is_ordered: bool
 ) -> None:
-    how = found(resource, name, indexed)
+    how, literal = found(resource, name, indexed), FilterLiteral(kind, text)
     assert how is not None
-    assert how.match_any([literal]) == equal
-    assert how.match_any([NULL]) == {"bool": {"must_not": [{"exists": {"field": indexed.name}}]}}
-    if at_least is None:
+    is_text = kind is LiteralType.TEXT
+    assert how.match_any([literal]) == ({"term": {"found": value}} if is_text else {"terms": {"found": [value]}})
+    assert how.match_any([NULL]) == {"bool": {"must_not": [{"exists": {"field": "found"}}]}}
+    if is_ordered:
+        assert how.match_comparison(ComparisonOperator.GE, literal) == {"range": {"found": {"gte": value}}}
+    else:
         with pytest.raises(UnsupportedComparison):
             how.match_comparison(ComparisonOperator.GE, literal)
-    else:
-        assert how.match_comparison(ComparisonOperator.GE, literal) == at_least
 
 
 @pytest.mark.parametrize("text", ["1e400", "-1e400"])
@@ -138,7 +103,6 @@ def test_a_filter_that_no_record_of_a_resource_matches_needs_no_search(text: str
     assert (clause != MATCH_NONE) is is_possible
 
 
-DAY = 86_400_000
 YEAR_2026 = 1_767_225_600_000  # its first millisecond
 SIGNS = ("eq", "ne", "gt", "ge", "lt", "le")
 

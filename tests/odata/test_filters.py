@@ -14,23 +14,23 @@ from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE, ODataClient
 Holds = Callable[[dict[str, Any]], bool]
 
 _DAY = "2026-07-01T00:00:00Z"
-_LATE: Holds = lambda each: each["ModificationTimestamp"] > _DAY  # noqa: E731 - a table of them follows
-_CLOSED: Holds = lambda each: each["StandardStatus"] == "Closed"  # noqa: E731
+_LATE: Holds = lambda row: row["ModificationTimestamp"] > _DAY  # noqa: E731 - a table of them follows
+_CLOSED: Holds = lambda row: row["StandardStatus"] == "Closed"  # noqa: E731
 _KEY, _STATUS, _TYPE, _CLOSE = "ListingKey", "StandardStatus", "PropertyType", "CloseDate"
 _TABLE: list[tuple[str, Holds]] = [
-    ("StandardStatus eq 'Active'", lambda each: each[_STATUS] == "Active"),
-    ("StandardStatus eq 'ActiveUnderContract'", lambda each: each[_STATUS] == "Active Under Contract"),
-    ("StandardStatus ne 'Closed'", lambda each: each[_STATUS] != "Closed"),
-    ("StandardStatus in ('Hold')", lambda each: each[_STATUS] == "Hold"),
+    ("StandardStatus eq 'Active'", lambda row: row[_STATUS] == "Active"),
+    ("StandardStatus eq 'ActiveUnderContract'", lambda row: row[_STATUS] == "Active Under Contract"),
+    ("StandardStatus ne 'Closed'", lambda row: row[_STATUS] != "Closed"),
+    ("StandardStatus in ('Hold')", lambda row: row[_STATUS] == "Hold"),
     (
         "StandardStatus in ('Hold','Closed', 'Coming Soon')",
-        lambda each: each[_STATUS] in {"Hold", "Closed", "Coming Soon"},
+        lambda row: row[_STATUS] in {"Hold", "Closed", "Coming Soon"},
     ),
     ("StandardStatus eq 'Delete'", lambda _: False),
-    ("StandardStatus eq null", lambda each: each[_STATUS] is None),
-    ("PropertyType eq 'Residential'", lambda each: each[_TYPE] == "Residential"),
-    ("PropertyType ne 'Residential'", lambda each: each[_TYPE] != "Residential"),
-    ("PropertyType eq null", lambda each: each[_TYPE] is None),
+    ("StandardStatus eq null", lambda row: row[_STATUS] is None),
+    ("PropertyType eq 'Residential'", lambda row: row[_TYPE] == "Residential"),
+    ("PropertyType ne 'Residential'", lambda row: row[_TYPE] != "Residential"),
+    ("PropertyType eq null", lambda row: row[_TYPE] is None),
     ("ModificationTimestamp gt 2026-07-01T00:00:00Z", _LATE),
     ("ModificationTimestamp gt 2026-07-01T02:00:00+02:00", _LATE),
     ("ModificationTimestamp ge 2026-06-30T23:59:59.999999999Z", _LATE),
@@ -41,27 +41,27 @@ _TABLE: list[tuple[str, Holds]] = [
     ("ModificationTimestamp ne null", lambda _: True),
     (
         "CloseDate ge 2026-06-01 and CloseDate lt 2026-09-01",
-        lambda each: "2026-06-01" <= (each[_CLOSE] or "") < "2026-09-01",
+        lambda row: "2026-06-01" <= (row[_CLOSE] or "") < "2026-09-01",
     ),
-    ("CloseDate eq null", lambda each: each[_CLOSE] is None),
-    ("not (CloseDate gt 2026-06-01)", lambda each: (each[_CLOSE] or "") <= "2026-06-01"),
-    ("BuyerAgentKey ne null", lambda each: each["BuyerAgentKey"] is not None),
+    ("CloseDate eq null", lambda row: row[_CLOSE] is None),
+    ("not (CloseDate gt 2026-06-01)", lambda row: (row[_CLOSE] or "") <= "2026-06-01"),
+    ("BuyerAgentKey ne null", lambda row: row["BuyerAgentKey"] is not None),
     (
         "BuyerOfficeKey eq null and StandardStatus eq 'Closed'",
-        lambda each: each["BuyerOfficeKey"] is None and _CLOSED(each),
+        lambda row: row["BuyerOfficeKey"] is None and _CLOSED(row),
     ),
     ("ListOfficeKey eq 'no such office'", lambda _: False),
     (
         "ListingKey gt '8' and ListingKey le 'c' or StandardStatus eq 'Hold'",
-        lambda each: "8" < each[_KEY] <= "c" or each[_STATUS] == "Hold",
+        lambda row: "8" < row[_KEY] <= "c" or row[_STATUS] == "Hold",
     ),
     (
         "ListingKey gt '8' and (ListingKey le 'c' or StandardStatus eq 'Hold')",
-        lambda each: each[_KEY] > "8" and (each[_KEY] <= "c" or each[_STATUS] == "Hold"),
+        lambda row: row[_KEY] > "8" and (row[_KEY] <= "c" or row[_STATUS] == "Hold"),
     ),
     (
         "NOT (StandardStatus EQ 'Closed') AND not not (PropertyType Eq 'Land')",
-        lambda each: not _CLOSED(each) and each[_TYPE] == "Land",
+        lambda row: not _CLOSED(row) and row[_TYPE] == "Land",
     ),
     (" \t( ( StandardStatus  eq\t'Closed' ) ) ", _CLOSED),
     ("ListingKey eq 'it''s'", lambda _: False),
@@ -70,12 +70,11 @@ _TABLE: list[tuple[str, Holds]] = [
 
 
 async def _keys(odata: ODataClient, name: str, text: str, key: str = "all") -> list[str]:
-    """Return the keys that a filter matches, counted and read."""
     page = await odata.page(name, key, MAX_PAGE_SIZE_PREFERENCE, filter=text, count="true", select=KEYS[name])
-    found: list[str] = [each[KEYS[name]] for each in page["value"]]
+    found: list[str] = [row[KEYS[name]] for row in page["value"]]
     while link := page.get("@odata.nextLink"):
         page = await odata.follow(link, key)
-        found += [each[KEYS[name]] for each in page["value"]]
+        found += [entity[KEYS[name]] for entity in page["value"]]
     assert page["@odata.count"] == len(found)
     return found
 
@@ -86,9 +85,9 @@ def _filters_of_any_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.reso.cost.MAX_FILTER_COST", 10_000)
 
 
-@pytest.mark.parametrize(("text", "holds"), _TABLE, ids=lambda each: each if isinstance(each, str) else "")
+@pytest.mark.parametrize(("text", "holds"), _TABLE, ids=lambda value: value if isinstance(value, str) else "")
 async def test_a_filter_means_what_odata_says(world: World, odata: ODataClient, text: str, holds: Holds) -> None:
-    expected = [each["ListingKey"] for each in expected_entities(world, "Property") if holds(each)]
+    expected = [row["ListingKey"] for row in expected_entities(world, "Property") if holds(row)]
     assert await _keys(odata, "Property", text) == expected
 
 
@@ -124,34 +123,34 @@ async def test_random_filters_answer_what_python_finds(
     everything = expected_entities(world, name)
     made = filter_expressions(comparisons(everything, _SEARCHED[name]))
     for text, holds in examples(made, amount(60 if name == "Property" else 20, 2_000)):
-        expected = [each[KEYS[name]] for each in everything if holds(each)]
+        expected = [row[KEYS[name]] for row in everything if holds(row)]
         assert await _keys(odata, name, text) == expected, text
 
 
 async def test_moments_are_compared_as_finely_as_they_are_given(world: World, odata: ODataClient) -> None:
     everything = expected_entities(world, "Property")
-    at = sorted(each["ModificationTimestamp"] for each in everything)[len(everything) // 2]
+    at = sorted(row["ModificationTimestamp"] for row in everything)[len(everything) // 2]
     later = at.replace("Z", "0005Z")  # half a microsecond behind the record
     for way, holds in (("gt", str.__gt__), ("ge", str.__gt__), ("lt", str.__le__), ("le", str.__le__)):
-        expected = [each["ListingKey"] for each in everything if holds(each["ModificationTimestamp"], at)]
+        expected = [entity["ListingKey"] for entity in everything if holds(entity["ModificationTimestamp"], at)]
         assert await _keys(odata, "Property", f"ModificationTimestamp {way} {later}") == expected
     assert await _keys(odata, "Property", f"ModificationTimestamp eq {later}") == []
 
 
 async def test_days_are_compared_as_days(world: World, odata: ODataClient) -> None:
-    everything = [each for each in expected_entities(world, "Property") if each["CloseDate"] is not None]
-    middle = sorted(each["CloseDate"] for each in everything)[len(everything) // 2]
+    everything = [entry for entry in expected_entities(world, "Property") if entry["CloseDate"] is not None]
+    middle = sorted(row["CloseDate"] for row in everything)[len(everything) // 2]
     for way, holds in (("eq", str.__eq__), ("gt", str.__gt__), ("le", str.__le__)):
-        expected = [each["ListingKey"] for each in everything if holds(each["CloseDate"], middle)]
+        expected = [entity["ListingKey"] for entity in everything if holds(entity["CloseDate"], middle)]
         assert await _keys(odata, "Property", f"CloseDate {way} {middle}") == expected
 
 
 async def test_a_hundred_keys_and_many_more_go_into_one_filter(world: World, odata_over_socket: ODataClient) -> None:
-    keys = [each["ListingKey"] for each in expected_entities(world, "Property")]
+    keys = [row["ListingKey"] for row in expected_entities(world, "Property")]
     for number in (1, 100, 370):
         text = f"ListingKey in ({','.join(map(quoted, keys[:number]))})"
         assert await _keys(odata_over_socket, "Property", text) == keys[:number]
-    text = f"ListingKey in ({','.join(quoted(each.ljust(64, 'x')) for each in keys[:100])})"
+    text = f"ListingKey in ({','.join(quoted(value.ljust(64, 'x')) for value in keys[:100])})"
     reply = await odata_over_socket.get("Property", "all", filter=text)
     assert (reply.status, reply.body["value"]) == (200, [])
 

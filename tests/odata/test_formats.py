@@ -49,26 +49,23 @@ _METADATA: list[tuple[str, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("accept", "expected"), _DATA)
-def test_data_come_in_the_format_that_a_client_prefers(accept: str, expected: str | None) -> None:
-    _check(None, accept, expected, is_data=True)
+_OPTIONS: dict[str, str | None] = {"json": _JSON, "XML": _XML, "application/json": _JSON, "text/html": None}
+_CASES = [
+    *((None, accept, expected, DATA_FORMATS) for accept, expected in _DATA),
+    *((None, accept, expected, METADATA_FORMATS) for accept, expected in _METADATA),
+    # The option takes precedence.
+    *(
+        (option, accept, expected, METADATA_FORMATS)
+        for option, expected in _OPTIONS.items()
+        for accept in ("", _XML, _JSON)
+    ),
+]
 
 
-@pytest.mark.parametrize(("accept", "expected"), _METADATA)
-def test_metadata_come_in_the_format_that_a_client_prefers(accept: str, expected: str | None) -> None:
-    _check(None, accept, expected, is_data=False)
-
-
-@pytest.mark.parametrize(
-    ("option", "expected"), [("json", _JSON), ("XML", _XML), ("application/json", _JSON), ("text/html", None)]
-)
-def test_the_option_takes_precedence(option: str, expected: str | None) -> None:
-    for accept in ("", "application/xml", "application/json", "text/html"):
-        _check(option, accept, expected, is_data=False)
-
-
-def _check(option: str | None, accept: str, expected: str | None, *, is_data: bool) -> None:
-    offered = DATA_FORMATS if is_data else METADATA_FORMATS
+@pytest.mark.parametrize(("option", "accept", "expected", "offered"), _CASES)
+def test_data_and_metadata_come_in_the_format_that_a_client_prefers(
+    option: str | None, accept: str, expected: str | None, offered: Any
+) -> None:
     if expected is not None:
         assert negotiate_format(option, accept, offered).content_type == expected
         return
@@ -104,16 +101,16 @@ async def test_metadata_in_json_say_the_same_as_in_xml(odata: ODataClient) -> No
     assert (document["$Version"], document["$EntityContainer"]) == ("4.01", "org.reso.metadata.Default")
     schema = document["org.reso.metadata"]
     xml = ET.fromstring((await odata.request("$metadata")).raw)  # noqa: S314 - our own service
-    types = {str(each.get("Name")): each for each in xml.iter(f"{_EDM}EntityType")}
-    assert {name for name, each in schema.items() if each["$Kind"] == "EntityType"} == types.keys()
+    types = {str(one.get("Name")): one for one in xml.iter(f"{_EDM}EntityType")}
+    assert {name for name, row in schema.items() if row["$Kind"] == "EntityType"} == types.keys()
     for name, element in types.items():
-        assert schema[name]["$Key"] == [each.get("Name") for each in element.iter(f"{_EDM}PropertyRef")]
-        for each in element.iter(f"{_EDM}Property"):
-            assert _xml_facets(schema[name][each.get("Name")]) == dict(each.attrib) | {"Name": None}
-    for each in xml.iter(f"{_EDM}EntitySet"):
-        declared = schema["Default"][each.get("Name")]
-        assert (declared["$Collection"], declared["$Type"]) == (True, each.get("EntityType"))
-        for annotation in each.iter(f"{_EDM}Annotation"):
+        assert schema[name]["$Key"] == [item.get("Name") for item in element.iter(f"{_EDM}PropertyRef")]
+        for entity in element.iter(f"{_EDM}Property"):
+            assert _xml_facets(schema[name][entity.get("Name")]) == dict(entity.attrib) | {"Name": None}
+    for child in xml.iter(f"{_EDM}EntitySet"):
+        declared = schema["Default"][child.get("Name")]
+        assert (declared["$Collection"], declared["$Type"]) == (True, child.get("EntityType"))
+        for annotation in child.iter(f"{_EDM}Annotation"):
             names = [path.text for path in annotation.iter(f"{_EDM}PropertyPath")]
             assert names in declared[f"@{annotation.get('Term')}"].values()
 

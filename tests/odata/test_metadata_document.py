@@ -34,7 +34,8 @@ async def _types(odata: ODataClient, name: str) -> tuple[str, dict[str, tuple[st
             (reference,) = entity.findall(f"{_EDM}Key/{_EDM}PropertyRef")
             properties = entity.findall(f"{_EDM}Property")
             described = {
-                str(each.get("Name")): (str(each.get("Type")), each.get("Nullable") != "false") for each in properties
+                str(element.get("Name")): (str(element.get("Type")), element.get("Nullable") != "false")
+                for element in properties
             }
             return str(reference.get("Name")), described
     raise AssertionError(name)
@@ -43,16 +44,16 @@ async def _types(odata: ODataClient, name: str) -> tuple[str, dict[str, tuple[st
 async def test_there_is_one_schema_with_a_type_and_a_set_for_each_name(odata: ODataClient) -> None:
     schema = await _schema(odata)
     assert schema.get("Namespace") == "org.reso.metadata"
-    assert sorted(str(each.get("Name")) for each in schema.findall(f"{_EDM}EntityType")) == _SETS
+    assert sorted(str(element.get("Name")) for element in schema.findall(f"{_EDM}EntityType")) == _SETS
     sets = schema.findall(f"{_EDM}EntityContainer/{_EDM}EntitySet")
-    assert sorted((str(each.get("Name")), str(each.get("EntityType"))) for each in sets) == [
+    assert sorted((str(item.get("Name")), str(item.get("EntityType"))) for item in sets) == [
         (name, f"org.reso.metadata.{name}") for name in _SETS
     ]
     document = (await odata.request(odata.root / "")).body
-    assert sorted(each["name"] for each in document["value"]) == _SETS
+    assert sorted(row["name"] for row in document["value"]) == _SETS
     assert document["@odata.context"] == f"{odata.root}/$metadata"
-    for each in document["value"]:
-        assert (await odata.request(each["url"])).status == 200
+    for entity in document["value"]:
+        assert (await odata.request(entity["url"])).status == 200
 
 
 async def test_events_have_the_properties_that_the_specification_names(odata: ODataClient) -> None:
@@ -74,7 +75,7 @@ _FIT: dict[str, Callable[[Any], bool]] = {
     "Edm.Boolean": lambda value: type(value) is bool,
     "Edm.Date": lambda value: bool(_DAY.fullmatch(value) and dt.date.fromisoformat(value)),
     "Edm.DateTimeOffset": lambda value: bool(_MOMENT.fullmatch(value) and dt.datetime.fromisoformat(value)),
-    "Collection(Edm.String)": lambda value: type(value) is list and all(type(each) is str for each in value),
+    "Collection(Edm.String)": lambda value: type(value) is list and all(type(value) is str for value in value),
 }
 
 
@@ -82,9 +83,9 @@ _FIT: dict[str, Callable[[Any], bool]] = {
 async def test_every_value_of_every_record_is_of_its_type(odata: ODataClient, name: str) -> None:
     key, types = await _types(odata, name)
     seen: set[str] = set()
-    for each in await odata.walk(name, "all", MAX_PAGE_SIZE_PREFERENCE):
-        assert each.keys() == types.keys()
-        for field, value in each.items():
+    for item in await odata.walk(name, "all", MAX_PAGE_SIZE_PREFERENCE):
+        assert item.keys() == types.keys()
+        for field, value in item.items():
             edm, is_nullable = types[field]
             assert is_nullable if value is None else _FIT[edm](value), (field, value, edm)
             seen |= {field} if value not in (None, []) else set()
@@ -122,13 +123,13 @@ async def test_declared_unfilterable_properties_are_refused_and_others_accepted(
     _, types = await _types(odata, name)
     schema = await _schema(odata)
     (entity_set,) = [
-        each for each in schema.findall(f"{_EDM}EntityContainer/{_EDM}EntitySet") if each.get("Name") == name
+        item for item in schema.findall(f"{_EDM}EntityContainer/{_EDM}EntitySet") if item.get("Name") == name
     ]
     for kind, option, text in (("Filter", "filter", "{} eq null"), ("Sort", "orderby", "{} desc")):
         (annotation,) = [
-            each for each in entity_set if str(each.get("Term")) == f"Org.OData.Capabilities.V1.{kind}Restrictions"
+            one for one in entity_set if str(one.get("Term")) == f"Org.OData.Capabilities.V1.{kind}Restrictions"
         ]
-        refused = {each.text for each in annotation.iter(f"{_EDM}PropertyPath")}
+        refused = {element.text for element in annotation.iter(f"{_EDM}PropertyPath")}
         status = 400 if name == "EntityEvent" else 501
         for field, (edm, _) in types.items():
             asked = f"{field}/any()" if kind == "Filter" and edm.startswith("Collection") else text.format(field)

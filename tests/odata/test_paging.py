@@ -18,19 +18,19 @@ async def test_a_key_of_two_resources_comes_once(unchanged: MarketClient) -> Non
     for order, size in product(_ORDERS, (1, 2, 5, 100)):
         preferred = {"Prefer": f"odata.maxpagesize={size}"}
         found = await unchanged.walk("Property", "all", preferred, orderby=order, select="ListPrice,ClosePrice")
-        keys = [each["ListingKey"] for each in found]
+        keys = [row["ListingKey"] for row in found]
         assert sorted(keys) == _KEYS
-        assert [(each["ListPrice"], each["ClosePrice"]) for each in found if each["ListingKey"] == SHARED_KEY] == [
+        assert [(entry["ListPrice"], entry["ClosePrice"]) for entry in found if entry["ListingKey"] == SHARED_KEY] == [
             (9, None)
         ]
         page = await unchanged.page("Property", "all", preferred, count="true", skip=3, orderby=order)
         assert page["@odata.count"] == len(_KEYS)
-        assert [each["ListingKey"] for each in page["value"]] == keys[3 : 3 + size]
+        assert [entity["ListingKey"] for entity in page["value"]] == keys[3 : 3 + size]
 
 
 async def test_a_key_of_two_resources_is_never_the_sold_listing(market: MarketClient) -> None:
     page = await market.page("Property", filter="StandardStatus eq 'Closed'", count="true")
-    assert ([each["ListingKey"] for each in page["value"]], page["@odata.count"]) == ([f"S{at}" for at in range(5)], 5)
+    assert ([row["ListingKey"] for row in page["value"]], page["@odata.count"]) == ([f"S{at}" for at in range(5)], 5)
     assert (await market.request(f"Property('{SHARED_KEY}')")).body["StandardStatus"] == "Active"
     # To who may not read the listing the sold one is the record.
     await market.update(listing(SHARED_KEY, "b", 10))
@@ -57,7 +57,7 @@ async def test_what_stays_comes_once_while_everything_else_changes(market: Marke
         await market.update(listing(f"A{second}", "a", second), listing(f"Z{second}", "a", second))
         page, second = await market.follow(link), second + 1
         found += page["value"]
-    keys = [each["ListingKey"] for each in found]
+    keys = [row["ListingKey"] for row in found]
     assert keys == sorted(set(keys))
     assert set(_KEYS) <= set(keys)
 
@@ -70,7 +70,7 @@ async def test_by_time_of_change_what_stays_comes_once_and_what_changes_comes_ag
     while link := page.get("@odata.nextLink"):
         page = await market.follow(link)
         found += page["value"]
-    keys = [each["ListingKey"] for each in found]
+    keys = [row["ListingKey"] for row in found]
     assert sorted(keys[1:]) == _KEYS
     assert keys[-1] == keys[0]
 
@@ -87,7 +87,7 @@ async def test_a_next_link_keeps_what_was_asked(unchanged: MarketClient) -> None
     assert following["@odata.count"] == page["@odata.count"]
     assert len(following["value"]) == 2
     assert "@odata.nextLink" not in following
-    assert [each.keys() for each in following["value"]] == [{"ListingKey", "ListPrice"}] * 2
+    assert [value.keys() for value in following["value"]] == [{"ListingKey", "ListPrice"}] * 2
 
 
 async def test_links_are_as_the_client_came_and_hold_no_key(unchanged: MarketClient) -> None:

@@ -55,9 +55,9 @@ def _comparable(record: dict[str, Any], resource: Resource) -> dict[str, Any]:
     }
     if resource not in {LISTING, SOLD_LISTING}:
         return kept
-    features = {each["PropertyFeatureName"]: each["PropertyFeatureValues"] for each in record["PropertyFeatures"]}
+    features = {row["PropertyFeatureName"]: row["PropertyFeatureValues"] for row in record["PropertyFeatures"]}
     kept["PropertyFeatures"] = {name: values for name, values in features.items() if name in _FEATURES}
-    kept["OpenHouse"] = sorted(record["OpenHouse"], key=lambda each: sorted(map(str, each.values())))
+    kept["OpenHouse"] = sorted(record["OpenHouse"], key=lambda item: sorted(map(str, item.values())))
     kept["StatusChangeDate"] = (record.get("StatusChangeDate") or "")[:10]
     kept |= {name: record[name] and float(record[name]) for name in ("Latitude", "Longitude")}
     return kept | {"PropertyType": record["PropertyType"] if record["PropertyType"] in _TYPES else "Not Found"}
@@ -71,7 +71,7 @@ async def _copied(bench: Bench, resource: Resource) -> Records:
 
 def _expected(world: World) -> dict[Resource, Records]:
     records: dict[Resource, Records] = {
-        resource: {each["record"][resource.identifier]: each["record"] for each in world.of(resource.alias, _COMPANY)}
+        resource: {row["record"][resource.identifier]: row["record"] for row in world.of(resource.alias, _COMPANY)}
         for resource in _NOT_CARRIED
     }
     # RESO knows no listing that is sold and still on the market: it is a sold listing at its reader.

@@ -18,7 +18,7 @@ _SCOPES = ("all", "large", "child", "parent", "two")
 
 
 def _companies(world: World, key: str) -> tuple[str, ...]:
-    numbers = {world.numeric(world.company(each)): world.company(each) for each in world.of("companies")}
+    numbers = {world.numeric(world.company(value)): world.company(value) for value in world.of("companies")}
     return {
         "all": (),
         "large": ("summit-crest",),
@@ -42,15 +42,15 @@ _WIDEST = [
 @pytest.mark.parametrize("key", _SCOPES)
 @pytest.mark.parametrize("name", KEYS)
 async def test_rows_and_counts_are_those_of_the_scope(world: World, odata: ODataClient, key: str, name: str) -> None:
-    own = [each[KEYS[name]] for each in expected_entities(world, name, *_companies(world, key))]
-    everything = [each[KEYS[name]] for each in expected_entities(world, name)]
+    own = [entry[KEYS[name]] for entry in expected_entities(world, name, *_companies(world, key))]
+    everything = [entity[KEYS[name]] for entity in expected_entities(world, name)]
     assert own
     for wide in _WIDEST:
         listed = ",".join(map(quoted, everything[:90]))
         text = wide and wide.format(key=KEYS[name], all=listed)
-        expected = [each for each in own if each in everything[:90]] if wide and "{all}" in wide else own
+        expected = [value for value in own if value in everything[:90]] if wide and "{all}" in wide else own
         found = await odata.walk(name, key, MAX_PAGE_SIZE_PREFERENCE, filter=text, select=KEYS[name])
-        assert [each[KEYS[name]] for each in found] == expected
+        assert [row[KEYS[name]] for row in found] == expected
         page = await odata.page(name, key, filter=text, count="true", top=0)
         assert page["@odata.count"] == len(expected)
         last = await odata.page(name, key, filter=text, orderby="ModificationTimestamp desc", skip=len(expected))
@@ -60,19 +60,19 @@ async def test_rows_and_counts_are_those_of_the_scope(world: World, odata: OData
 @pytest.mark.parametrize("key", _SCOPES)
 async def test_events_are_those_of_the_scope(world: World, odata: ODataClient, key: str) -> None:
     companies = _companies(world, key)
-    own = {(name, each[field]) for name, field in KEYS.items() for each in expected_entities(world, name, *companies)}
-    foreign = {(name, each[field]) for name, field in KEYS.items() for each in expected_entities(world, name)} - own
+    own = {(name, item[field]) for name, field in KEYS.items() for item in expected_entities(world, name, *companies)}
+    foreign = {(name, entry2[field]) for name, field in KEYS.items() for entry2 in expected_entities(world, name)} - own
     for text in (None, "EntityEventSequence gt 0", "EntityEventSequence ne 0", "not (ResourceName eq 'x')"):
         found = await odata.walk("EntityEvent", key, MAX_PAGE_SIZE_PREFERENCE, filter=text)
-        assert {(each["ResourceName"], each["ResourceRecordKey"]) for each in found} == own
+        assert {(entry["ResourceName"], entry["ResourceRecordKey"]) for entry in found} == own
         page = await odata.page("EntityEvent", key, filter=text, count="true", top=1)
         assert page["@odata.count"] == len(own)
     for name, identifier in sorted(foreign)[:40]:
         text = f"ResourceRecordKey eq {quoted(identifier)} and ResourceName eq '{name}'"
         page = await odata.page("EntityEvent", key, filter=text, count="true")
         assert (page["value"], page["@odata.count"]) == ([], 0)
-    numbers = {each["EntityEventSequence"] for each in await odata.events()}
-    hidden = numbers - {each["EntityEventSequence"] for each in await odata.events(0, key)}
+    numbers = {row["EntityEventSequence"] for row in await odata.events()}
+    hidden = numbers - {entity["EntityEventSequence"] for entity in await odata.events(0, key)}
     for number in sorted(hidden)[:20]:
         assert (await odata.request(f"EntityEvent({number})", key)).status == 404
 
@@ -81,29 +81,29 @@ async def test_events_are_those_of_the_scope(world: World, odata: ODataClient, k
 @pytest.mark.parametrize("name", KEYS)
 async def test_a_foreign_record_looks_like_none(world: World, odata: ODataClient, key: str, name: str) -> None:
     field = KEYS[name]
-    own = {each[field] for each in expected_entities(world, name, *_companies(world, key))}
-    for each in expected_entities(world, name)[:30]:
-        reply = await odata.request(f"{name}('{each[field]}')", key)
-        twin = await odata.request(f"{name}('{each[field][::-1]}')", key)
-        assert reply.status == (200 if each[field] in own else 404)
+    own = {row[field] for row in expected_entities(world, name, *_companies(world, key))}
+    for entity in expected_entities(world, name)[:30]:
+        reply = await odata.request(f"{name}('{entity[field]}')", key)
+        twin = await odata.request(f"{name}('{entity[field][::-1]}')", key)
+        assert reply.status == (200 if entity[field] in own else 404)
         assert twin.status == 404
         if reply.status == 404:
-            assert reply.raw.decode().replace(each[field], "") == twin.raw.decode().replace(each[field][::-1], "")
+            assert reply.raw.decode().replace(entity[field], "") == twin.raw.decode().replace(entity[field][::-1], "")
 
 
 async def test_a_next_link_leads_another_key_to_its_own_records_alone(world: World, odata: ODataClient) -> None:
     page = await odata.page("Property", "all", {"Prefer": "maxpagesize=5"}, select="ListingKey")
-    own = {each["ListingKey"] for each in expected_entities(world, "Property", *_companies(world, "two"))}
+    own = {entity["ListingKey"] for entity in expected_entities(world, "Property", *_companies(world, "two"))}
     found = (await odata.follow(page["@odata.nextLink"], "two"))["value"]
     assert found
-    assert {each["ListingKey"] for each in found} <= own
+    assert {row["ListingKey"] for row in found} <= own
 
 
 async def test_what_a_key_may_not_see_is_empty_and_no_filter(
     market: MarketClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No property is of a guarded member by now: one is made of such a member."""
-    (member,) = [each for each in AGENT.fields if each.name == "access_level"]
+    (member,) = [value for value in AGENT.fields if value.name == "access_level"]
     made = field_column(AGENT, member)
     column = PropertyColumn(made.source_member, search=ColumnSearch(KeywordMatcher("office"), CLOCK), group=made.group)
     known = ENTITY_SETS["Member"].properties

@@ -27,23 +27,23 @@ async def test_every_value_of_a_lookup_is_in_the_entity_set(odata: ODataClient) 
     for name in _DESCRIBED:
         (entity,) = schema.findall(f".//{_EDM}EntityType[@Name='{name}']")
         lookups = {
-            str(each.get("Name")): str(annotation.get("String"))
-            for each in entity.findall(f"{_EDM}Property")
-            for annotation in each
+            str(element.get("Name")): str(annotation.get("String"))
+            for element in entity.findall(f"{_EDM}Property")
+            for annotation in element
         }
         assert {*lookups.values()} <= known.keys()
-        for each in await odata.walk(name, "all", MAX_PAGE_SIZE_PREFERENCE) if lookups else ():
+        for entry in await odata.walk(name, "all", MAX_PAGE_SIZE_PREFERENCE) if lookups else ():
             for field, lookup in lookups.items():
-                assert each[field] is None or each[field] in known[lookup]
+                assert entry[field] is None or entry[field] in known[lookup]
 
 
 async def test_every_property_is_a_field(odata: ODataClient) -> None:
     rows = await odata.walk("Field", "all", {"Prefer": "odata.maxpagesize=50"})
     schema = ET.fromstring((await odata.request("$metadata")).raw)  # noqa: S314 - our own service
     declared = {
-        f"{name}!{each.get('Name')}"
+        f"{name}!{element.get('Name')}"
         for name in _DESCRIBED
-        for each in schema.findall(f".//{_EDM}EntityType[@Name='{name}']/{_EDM}Property")
+        for element in schema.findall(f".//{_EDM}EntityType[@Name='{name}']/{_EDM}Property")
     }
     assert [row["FieldKey"] for row in rows] == sorted(declared)
     assert int((await odata.get("Field/$count")).raw) == len(rows)
@@ -68,7 +68,7 @@ async def test_every_property_is_a_field(odata: ODataClient) -> None:
 )
 async def test_lookups_are_filtered(odata: ODataClient, text: str, expected: list[str]) -> None:
     found = await odata.page("Lookup", filter=text, count="true")
-    assert [each["LookupValue"] for each in found["value"]] == expected
+    assert [row["LookupValue"] for row in found["value"]] == expected
     assert found["@odata.count"] == len(expected)
 
 
@@ -100,4 +100,4 @@ def test_a_key_does_not_see_fields_and_lookups_of_groups_that_it_may_not_see() -
         everything = {row[of_set] for row in sets[name].visible(())}
         assert key in everything
         seen = {row[of_set] for row in sets[name].visible({"access_level"})}
-        assert seen == {each for each in everything if "Access!" not in each and "!Access" not in each}
+        assert seen == {value for value in everything if "Access!" not in value and "!Access" not in value}
