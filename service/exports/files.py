@@ -22,6 +22,9 @@ from service.limits.admission import AdmissionSlot
 from service.request_context import RequestContext
 from service.telemetry.observation import CURRENT_OBSERVATION
 
+# Operations on files also read a bearer token.
+EXPORT_HEADERS = {**OPERATION_HEADERS, "Vary": "x-api-key, Authorization, Accept-Encoding"}
+
 
 def entity_tag(file: PublishedFile) -> str:
     """Return the strong tag of a file: its SHA-256, so that all workers and hosts agree."""
@@ -32,7 +35,7 @@ def validators(file: PublishedFile) -> dict[str, str]:
     """Return the headers of any response, whether it has bytes of the file or not."""
     digest = base64.b64encode(bytes.fromhex(file.sha256)).decode()
     return {
-        **OPERATION_HEADERS,
+        **EXPORT_HEADERS,
         "ETag": entity_tag(file),
         "Accept-Ranges": "bytes",
         "Repr-Digest": f"sha-256=:{digest}:",

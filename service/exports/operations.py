@@ -11,7 +11,7 @@ from mappings.fields import View
 from mappings.resource import Resource
 from service import token
 from service.errors import InvalidRequest, NotLoaded
-from service.exports.files import entity_tag, record_download, validators
+from service.exports.files import EXPORT_HEADERS, entity_tag, record_download, validators
 from service.exports.publications import (
     Delivery,
     FilesForbidden,
@@ -143,7 +143,7 @@ async def show_manifest(call: RequestContext) -> web.Response:
     position = await _require_current(call, resource, manifest)
     text = await call.services.tokens.seal(token.encode_token(view.fingerprint, {resource: position}))
     changes = await _changes(call, resource, publications, manifest)
-    return json_response([msgspec.json.encode(_response(call, manifest, text, changes))])
+    return json_response([msgspec.json.encode(_response(call, manifest, text, changes))], EXPORT_HEADERS)
 
 
 async def _changes(

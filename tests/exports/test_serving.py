@@ -65,6 +65,10 @@ async def test_a_manifest_lists_files_and_their_bytes_are_those_of_the_disk(expo
     assert answer.headers["Repr-Digest"] == f"sha-256=:{digest}:"
     assert answer.headers["Content-Type"] == "application/zstd"
     assert answer.headers["Cache-Control"] == "private, no-cache"
+    parts = [{"Range": "bytes=0-1"}, {"If-None-Match": answer.headers["ETag"]}]
+    for url, headers in (("/v1/exports/listings", {}), (file["href"], {}), *((file["href"], part) for part in parts)):
+        vary = (await fetched(exports, url, "a", **headers)).headers["Vary"]
+        assert {"x-api-key", "Authorization"} <= {*vary.split(", ")}
 
 
 async def test_a_file_comes_in_parts_and_only_if_it_is_needed(
