@@ -51,8 +51,12 @@ async def _open(services: Services) -> AsyncIterator[None]:
 _SUBJECT = "audit"
 _ROLE = "Give the service's user also the role `brokerage_service_audit` of docs/elasticsearch-rights.md."
 _DAY_MILLISECONDS = 86_400_000
+_LEAST_DAYS = 1 / 24
+_GROWTH = "Find the keys that read most in the console. Fewer days or lower rates need less: docs/audit.md, Size."
 # An index holds the rows of a day, and pruning runs once a day.
 _SLACK_DAYS = 3
+# On disk, copies included: what one key that reads at its limit all day causes is 9 to 13 GB.
+_WARNED_BYTES_A_DAY = 5 * 10**9
 
 
 async def check_audit(services: Services) -> Finding:
@@ -68,7 +72,8 @@ async def check_audit(services: Services) -> Finding:
     if status != HTTPStatus.OK:
         state = FindingState.UNKNOWN
         return Finding(subject=_SUBJECT, state=state, problem="could not be checked", remedy=_ROLE)
-    return _audit_indices(indices, days)
+    _, sizes = await get_within_timeout(services.engine, f"/{alias}/_stats/store")
+    return _audit_indices(indices, days, {} if sizes is None else sizes["indices"])
 
 
 async def _may_write(engine: SearchEngine, alias: str) -> bool:
@@ -81,7 +86,9 @@ async def _may_write(engine: SearchEngine, alias: str) -> bool:
     return status != HTTPStatus.OK or bool(orjson.loads(body)["has_all_requested"])
 
 
-def _audit_indices(indices: Mapping[str, Any], days: int) -> Finding:
+def _audit_indices(indices: Mapping[str, Any], days: int, sizes: Mapping[str, Any]) -> Finding:
+    """Judge the indices; without the privilege `monitor` there are no sizes."""
+    growth = 0.0
     for name, facts in indices.items():
         settings = facts["settings"]
         if block := next((write_block for write_block in WRITE_BLOCKS if settings.get(write_block) == "true"), None):
@@ -91,7 +98,14 @@ def _audit_indices(indices: Mapping[str, Any], days: int) -> Finding:
         if created and age > days + _SLACK_DAYS:
             kept = f"{name} is {age:.0f} days old, and BROKERAGE_AUDIT_DAYS is {days}."
             return warning(_SUBJECT, "it is not pruned", kept, "Run `brokerage audit prune` once a day.")
-    return Finding(subject=_SUBJECT, detail=f"{len(indices)} indices, {days} days are kept")
+        if name in sizes:
+            # An index of a few minutes says nothing about a day.
+            growth = max(growth, sizes[name]["total"]["store"]["size_in_bytes"] / max(age, _LEAST_DAYS))
+    grows = f"{growth / 1e9:.1f} GB a day" if sizes else "growth unknown without `monitor`"
+    if growth > _WARNED_BYTES_A_DAY:
+        taken = f"It grew by {grows}, of which {days} days take {growth * days / 1e9:,.0f} GB."
+        return warning(_SUBJECT, "it grows fast", taken, _GROWTH)
+    return Finding(subject=_SUBJECT, detail=f"{len(indices)} indices, {days} days are kept, {grows}")
 
 
 CAPABILITY = Capability("audit", settings=AuditSettings, open=_open, checks=(Check(_SUBJECT, check_audit),))

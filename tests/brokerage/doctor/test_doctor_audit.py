@@ -27,12 +27,17 @@ async def test_it_names_what_keeps_the_audit_from_being_written(
     state, text = await said(30)
     assert (state, "brokerage audit create" in text) == (FindingState.WARNING, True)
     await AuditStore(client, alias).create()
-    assert (await said(30))[0] is FindingState.OK
+    state, text = await said(30)
+    assert (state, "30 days are kept, 0.0 GB a day" in text) == (FindingState.OK, True)
     for setting in ("index.blocks.read_only_allow_delete", "index.blocks.write"):
         await client.indices.put_settings(index=alias, settings={setting: True})
         state, text = await said(30)
         assert (state, setting in text) == (FindingState.WARNING, True)
         await client.indices.put_settings(index=alias, settings={setting: None})
+    # An empty index has some 250 bytes, which the first hour counts as a 24th of a day.
+    monkeypatch.setattr("service.audit.capability._WARNED_BYTES_A_DAY", 1_000)
+    state, text = await said(30)
+    assert (state, "0.0 GB a day, of which 30 days take 0 GB" in text) == (FindingState.WARNING, True)
     monkeypatch.setattr("service.audit.capability._DAY_MILLISECONDS", 1e-9)
     state, text = await said(30)
     assert (state, "brokerage audit prune" in text) == (FindingState.WARNING, True)
