@@ -177,8 +177,8 @@ def build_services(
 ) -> Services:
     """Build the services around one Elasticsearch client; capabilities provide theirs when they are opened."""
     engine = SearchEngine(client.transport, connection.authorization(), settings, trace)
-    ages = CacheAges.of(settings)
-    revocations = RevocationList(settings.revocation_list, ages.fresh_seconds)
+    ages, key_ages = CacheAges.of(settings), CacheAges.of_keys(settings)
+    revocations = RevocationList(settings.revocation_list, key_ages.fresh_seconds)
     usage = KeyUsage(engine, connection.usage_index)
     indices = {}
     for resource in RESOURCES:
@@ -189,7 +189,7 @@ def build_services(
         connection=connection,
         settings=settings,
         engine=engine,
-        keys=KeyRing(engine, connection.keys_index, ages, usage, revocations),
+        keys=KeyRing(engine, connection.keys_index, key_ages, usage, revocations),
         limits=Limits(
             AdmissionControl(settings),
             KeyLimiter(settings),

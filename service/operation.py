@@ -13,6 +13,7 @@ from aiohttp import web
 from aiohttp.payload import Payload
 from marshmallow import Schema
 
+from service.access import Access
 from service.errors import Unauthorized
 from service.http.requests import RequestAdapter, client_address
 from service.http.responses import BufferListPayload, CompressionCache, encode_response, has_sent_tag
@@ -78,8 +79,7 @@ class Operation:
                     key = await confirm(key, services.keys)  # 401
                     async with admit(services.limits.rates, request, key) as charge:  # 429
                         timer.record(Layer.AUTH)
-                        call = await self._accept(request, key, slot, charge, timer)  # 400, 403
-                        response = await self.handler(call)  # 400, 404, 429, 503
+                        call, response = await self._handle(request, key, slot, charge, timer)
                         timer.record(Layer.SPLICE)
                         response = await encode_response(request, response, services.state[CompressionCache])  # 304
                         timer.record(Layer.ENCODE)
@@ -96,8 +96,8 @@ class Operation:
             services.limits.auth_failures.count(client_address(request, services.settings.proxies))
             raise
         except BaseException:
-            if response is not None and isinstance(response.body, Payload):
-                await response.body.close()  # it will not be sent, and a stream holds a slot
+            if response is not None:
+                await _discard(response)
             raise
         self._time_write(services, response, timer)
         if (services.settings.tolerate_unknown or seen.is_compatible) and (
@@ -105,6 +105,21 @@ class Operation:
         ):
             response.headers.add("Warning", f'299 - "Unknown parameters were ignored: {len(ignored)}"')
         return response
+
+    async def _handle(
+        self, request: web.Request, key: ApiKey, slot: AdmissionSlot, charge: Charge, timer: Timer
+    ) -> tuple[RequestContext, web.Response]:
+        """Accept a request and run its handler; again if the key may read less afterwards than when it was accepted.
+
+        So the response to a request that waited is what the key may read now, or the refusal of a request made now.
+        """
+        while True:
+            call = await self._accept(request, key, slot, charge, timer)  # 400, 403
+            response = await self.handler(call)  # 400, 404, 429, 503
+            if not CURRENT_OBSERVATION.get().is_withdrawn():
+                return call, response
+            await _discard(response)
+            key = await confirm(key, request.app[SERVICES].keys)  # 401
 
     async def _accept(
         self, request: web.Request, key: ApiKey, slot: AdmissionSlot, charge: Charge, timer: Timer
@@ -122,10 +137,13 @@ class Operation:
             reject_guarded_parameters(self.schema, parameters, visibility.withheld)
         is_head = request.method == "HEAD"
         observer: SentObserver | None = services.state.get(SentObserver)
+        scope = resolve_scope(key, directory, parameters.get(COMPANY_PARAMETER), parameters.get(PARENT_PARAMETER))
+        seen = CURRENT_OBSERVATION.get()
+        seen.is_withdrawn = Access(services.keys, services.directory, key, scope, visibility).is_withdrawn
         call = RequestContext(
             services=services,
             timer=timer,
-            scope=resolve_scope(key, directory, parameters.get(COMPANY_PARAMETER), parameters.get(PARENT_PARAMETER)),
+            scope=scope,
             directory=directory,
             schema=self.schema,
             parameters=parameters,
@@ -153,3 +171,9 @@ class Operation:
             response.body.on_sent = on_sent
         else:  # 304: there is no body to write
             services.totals.timings.add(self.path, timer)
+
+
+async def _discard(response: web.Response) -> None:
+    """Release what a response holds that will not be sent, such as the slot of a stream."""
+    if isinstance(response.body, Payload):
+        await response.body.close()

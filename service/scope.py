@@ -82,6 +82,10 @@ class Scope:
     def covers(self, company: str) -> bool:
         return self.companies is None or company in self.companies
 
+    def includes(self, other: Scope) -> bool:
+        """Return whether all companies of another scope are in this one."""
+        return self.companies is None or (other.companies is not None and other.companies <= self.companies)
+
 
 def allowed_scope(key: ApiKey, directory: CompanyDirectory) -> Scope:
     """Return everything that a key may read."""
@@ -170,6 +174,10 @@ class Visibility(NamedTuple):
     @classmethod
     def of(cls, key: ApiKey) -> Visibility:
         return cls(withheld_groups(key.fields), key.display)
+
+    def includes(self, other: Visibility) -> bool:
+        """Return whether this shows all that another one shows."""
+        return self.withheld <= other.withheld and self.display in {None, other.display}
 
     def clauses(self, resource: Resource) -> tuple[dict[str, object], ...]:
         """Return the clauses that withhold the records which the licence does not allow to show."""

@@ -24,6 +24,9 @@ class CapabilitySettings:
 
 Kind = TypeVar("Kind", bound=CapabilitySettings)
 CONTACT_SETTING = "BROKERAGE_CONTACT"
+REVOCATION_SECONDS_SETTING = "BROKERAGE_REVOCATION_SECONDS"
+# Keys are read every 0.4 of them, in two small searches at most.
+_LEAST_REVOCATION_SECONDS = 1.0
 
 _MAIL = re.compile(r"[^\s@<>\"']+@[^\s@<>\"']+\.[^\s@<>\"']+")
 _PAGE = re.compile(r"https://[^\s<>\"'/]+[^\s<>\"']*")
@@ -99,6 +102,12 @@ class ServiceSettings:
     )
     stale_seconds: float = setting(
         "BROKERAGE_STALE_SECONDS", 4.0, "Age beyond which none of them is used while Elasticsearch is available."
+    )
+    revocation_seconds: float = setting(
+        REVOCATION_SECONDS_SETTING,
+        5.0,
+        "Longest time for which a key that was revoked, has expired or may read less still receives anything: keys are "
+        "read, and connections checked, as often as that takes.",
     )
     shared_seconds: float = setting(
         "BROKERAGE_SHARED_SECONDS",
@@ -176,7 +185,7 @@ class ServiceSettings:
     revocation_list: str = setting(
         REVOCATION_LIST_SETTING,
         "",
-        "File of key ids, one a line, that are refused; read every BROKERAGE_FRESH_SECONDS. It need not exist yet.",
+        "File of key ids, one a line, that are refused; read as often as keys. It need not exist yet.",
     )
     failures_per_minute: int = setting(
         "BROKERAGE_FAILURES_PER_MINUTE",
@@ -214,6 +223,9 @@ class ServiceSettings:
 
     def __post_init__(self) -> None:
         """Raise SettingError at the first invalid value."""
+        if not self.revocation_seconds >= _LEAST_REVOCATION_SECONDS:
+            given = f"{REVOCATION_SECONDS_SETTING} is {self.revocation_seconds:g}"
+            raise SettingError(f"{given}: use {_LEAST_REVOCATION_SECONDS:g} or more.")
         read_tiers(self.tiers)
         read_networks(self.trusted_proxies)
         require_host_names(self.metrics_allowed_hosts)

@@ -62,6 +62,7 @@ _WITH_NODE = (
     "odata/test_paging.py",
     "security/test_display_oracles.py",
     "security/test_scope_matrix.py",
+    "security/test_withdrawn_access.py",
     "simulation/test_kit.py",
 )
 

@@ -33,7 +33,7 @@ from service.http.requests import (
 from service.http.responses import BufferListPayload, add_common_headers
 from service.http.send_monitor import SEND_MONITOR, SendMonitor
 from service.telemetry.logs import REQUEST_OBSERVER, RequestObserver
-from service.telemetry.observation import CURRENT_OBSERVATION
+from service.telemetry.observation import CURRENT_OBSERVATION, RequestObservation
 
 CONNECTION_OPTIONS: dict[str, Any] = {
     "keepalive_timeout": 75,
@@ -73,6 +73,8 @@ class HttpConnection(web.RequestHandler):
         "_head_timer",
         "_received_end",
         "client",
+        "is_sending",
+        "is_withdrawn",
         "key_id",
         "monitor",
         "observer",
@@ -90,6 +92,7 @@ class HttpConnection(web.RequestHandler):
         self._head_timer: asyncio.TimerHandle | None = None
         self._received_end = b""
         self.key_id, self.response_bytes = "", 0
+        self.is_sending, self.is_withdrawn = False, RequestObservation().is_withdrawn
         # aiohttp forgets its transport when it closes it, before the client has read everything.
         self.client: asyncio.Transport | None = cast("asyncio.Transport", transport)
         if self.monitor is not None:
@@ -151,15 +154,16 @@ class HttpConnection(web.RequestHandler):
         A lost client is reported by an exception, a cancellation, or the returned flag.
         """
         if (observation := CURRENT_OBSERVATION.get(None)) is not None:
-            self.key_id = observation.key_id
+            self.key_id, self.is_withdrawn = observation.key_id, observation.is_withdrawn
         body = resp.body if isinstance(resp, web.Response) else None
         self.response_bytes = (body.size or 0) if isinstance(body, BufferListPayload) else 0
         if self._manager is not None and self._manager.draining:
             _close_after(resp)
-        is_lost = True
+        is_lost = self.is_sending = True
         try:
             sent, is_lost = await super().finish_response(request, resp, start_time)
         finally:
+            self.is_sending = False
             if self.observer is not None:
                 if is_lost:
                     self.observer.on_client_closed(request)

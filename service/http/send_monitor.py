@@ -1,18 +1,21 @@
 """What was written to clients and not yet read: bounded per key and per worker, and in time.
 
 A transport takes a whole response at once and keeps what the client does not read, for as long as the connection is
-open. So connections are aborted whose client takes too little in a period, and those of the key with most unread bytes
-when a worker holds too many.
+open. So connections are aborted whose client takes too little in a period, those of the key with most unread bytes when
+a worker holds too many, and those whose key may no longer read what they are being sent.
 """
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import logging
 import socket
 import struct
+import termios
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -23,12 +26,15 @@ from service.settings import ServiceSettings
 from service.telemetry.observation import ABORTED_CONNECTIONS, LIMIT_REFUSALS
 
 _SWEEP_SECONDS = 1.0
+_NO_LINGER = struct.pack("ii", 1, 0)  # `struct linger`
 # `tcpi_bytes_acked` of `struct tcp_info`, since Linux 4.1: bytes that the client has received.
 _TCP_INFO_BYTES, _ACKNOWLEDGED_OFFSET = 128, 120
 _uint64 = struct.Struct("Q")
+_int = struct.Struct("i")
 
 STALLED = ABORTED_CONNECTIONS.labels("stalled")
 _CROWDED = ABORTED_CONNECTIONS.labels("unsent")
+_WITHDRAWN = ABORTED_CONNECTIONS.labels("withdrawn")
 _UNREAD_REFUSALS = LIMIT_REFUSALS.labels("unread")
 
 _log = logging.getLogger("service")
@@ -40,6 +46,8 @@ class SendingConnection(Protocol):
     client: asyncio.Transport | None
     key_id: str
     response_bytes: int  # of the body that is being sent
+    is_sending: bool  # a response, of which the transport may not have everything yet
+    is_withdrawn: Callable[[], bool]  # whether the key may no longer read the last response
 
 
 class _Period(NamedTuple):
@@ -59,12 +67,14 @@ class SendLimits:
     bytes_per_key: int
     bytes_in_all: int
     room_seconds: float  # that a request waits for its key to read
+    sweep_seconds: float = _SWEEP_SECONDS  # between two looks at all connections
 
     @classmethod
     def of(cls, settings: ServiceSettings) -> SendLimits:
         rate = settings.least_bytes_per_second
         per_key, in_all = settings.unsent_bytes_per_key, settings.unsent_bytes
-        return cls(settings.stall_seconds, rate, per_key, in_all, settings.queue_seconds)
+        every = min(_SWEEP_SECONDS, settings.revocation_seconds / 5)
+        return cls(settings.stall_seconds, rate, per_key, in_all, settings.queue_seconds, every)
 
 
 class SendMonitor:
@@ -140,13 +150,14 @@ class SendMonitor:
         return unsent + (size or unsent // responses) <= self.limits.bytes_per_key
 
     async def run(self) -> None:
-        """Abort connections that stall, forever."""
+        """Abort connections that stall or that may not go on, forever."""
         while True:
-            await asyncio.sleep(_SWEEP_SECONDS)
+            await asyncio.sleep(self.limits.sweep_seconds)
             self.sweep()
 
     def sweep(self) -> None:
-        """Abort the connections whose client took too little within the last period."""
+        """Abort connections whose key may no longer read what is sent, or whose client took too little in a period."""
+        self._withdraw()
         now = time.monotonic()
         stalled = [connection for connection in self._connections if self._has_stalled(connection, now)]
         for connection in stalled:
@@ -154,6 +165,15 @@ class SendMonitor:
         if stalled:
             STALLED.inc(len(stalled))
             _log.warning("Closed %d connections whose clients read too slowly.", len(stalled))
+
+    def _withdraw(self) -> None:
+        withdrawn = [each for each in self._connections if each.is_withdrawn() and _has_more(each)]
+        for connection in withdrawn:
+            _reset(connection)
+        if withdrawn:
+            _WITHDRAWN.inc(len(withdrawn))
+            keys = ", ".join(sorted({connection.key_id for connection in withdrawn}))
+            _log.warning("Closed %d connections: keys are revoked or may read less: %s.", len(withdrawn), keys)
 
     def _has_stalled(self, connection: SendingConnection, now: float) -> bool:
         if not (unsent := _unsent(connection)):
@@ -197,6 +217,24 @@ def _tcp_socket(transport: asyncio.Transport) -> socket.socket | None:
 
 def _unsent(connection: SendingConnection) -> int:
     return 0 if connection.client is None else connection.client.get_write_buffer_size()
+
+
+def _has_more(connection: SendingConnection) -> bool:
+    """Whether anything of a response is still to reach the client."""
+    if connection.is_sending or _unsent(connection):
+        return True
+    handle = None if connection.client is None else _tcp_socket(connection.client)
+    if handle is None:
+        return False
+    in_kernel = fcntl.ioctl(handle.fileno(), termios.TIOCOUTQ, bytes(_int.size))
+    return bool(_int.unpack(in_kernel)[0])
+
+
+def _reset(connection: SendingConnection) -> None:
+    """Abort a connection, and discard what the kernel has not sent yet; an incomplete body ends with an error."""
+    if connection.client is not None and (handle := _tcp_socket(connection.client)) is not None:
+        handle.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+    _abort(connection)
 
 
 def _abort(connection: SendingConnection) -> None:

@@ -126,6 +126,10 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """Return whether the key is neither revoked nor expired."""
         return self.revoked is None and (self.expires is None or now < self.expires)
 
+    def continues(self, earlier: "ApiKey", now: dt.datetime) -> bool:
+        """Return whether the key is usable and has the secret of a record that was read earlier."""
+        return self.digest == earlier.digest and self.is_usable(now)
+
 
 @dataclass(frozen=True)
 class DamagedKey:

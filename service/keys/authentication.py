@@ -108,10 +108,10 @@ async def _find_key(sent: str, keys: KeyRing, unknown_keys: ConcurrencyLimit) ->
 
 
 async def confirm(key: ApiKey, keys: KeyRing) -> ApiKey:
-    """Return the key as it is after the wait for a slot, and record its use; raise Unauthorized if it was revoked."""
+    """Return the key as it is after a wait, and record its use; raise Unauthorized if it was revoked."""
     latest = await keys.find(key.key_id)
     now = dt.datetime.now(dt.UTC)
-    if latest is None or latest.digest != key.digest or not latest.is_usable(now):
+    if latest is None or not latest.continues(key, now):
         raise Unauthorized(_REFUSED)
     keys.usage.record_use(key.key_id, now)
     return latest

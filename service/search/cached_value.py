@@ -31,6 +31,12 @@ class CacheAges:
     def of(cls, settings: ServiceSettings) -> Self:
         return cls(settings.fresh_seconds, settings.stale_seconds)
 
+    @classmethod
+    def of_keys(cls, settings: ServiceSettings) -> Self:
+        """Return ages that leave time, within `revocation_seconds`, for two reads and a check of all connections."""
+        most = settings.revocation_seconds
+        return cls(min(settings.fresh_seconds, 0.4 * most), min(settings.stale_seconds, 0.8 * most))
+
 
 class CachedValue(Generic[Value]):
     """A value and the time of its read; concurrent requests share one refresh."""

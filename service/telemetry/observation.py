@@ -131,6 +131,10 @@ class FeedPage(msgspec.Struct, frozen=True):
     watermark: int | None
 
 
+def _is_public() -> bool:
+    return False
+
+
 class RequestObservation:
     """Observations about one request: created on arrival, filled in by each step, read when it has completed."""
 
@@ -138,6 +142,7 @@ class RequestObservation:
         "cost",
         "is_compatible",
         "is_shared",
+        "is_withdrawn",
         "key_id",
         "page",
         "ready_at",
@@ -162,6 +167,7 @@ class RequestObservation:
         self.sent_bytes = 0  # of a response without a known length
         self.is_compatible = False  # whether the key or the request has the compatible profile
         self.is_shared = False  # whether it used a search started by another request
+        self.is_withdrawn: Callable[[], bool] = _is_public  # whether the key may no longer read the response
         self.page: FeedPage | None = None  # for the console only, never in labels or log lines
         self.timer: Timer | None = None
         self.trace_id = ""
@@ -286,8 +292,8 @@ DELAYED_REFUSALS = Counter(
 )
 ABORTED_CONNECTIONS = Counter(
     "brokerage_connections_aborted",
-    "Connections aborted because the client took too little of a response in time (stalled), or because too many bytes "
-    "were waiting for clients (unsent).",
+    "Connections aborted because the client took too little of a response in time (stalled), because too many bytes "
+    "were waiting for clients (unsent), or because the key was revoked or may read less (withdrawn).",
     ["reason"],
 )
 LIMIT_FAIL_OPENS = Counter(

@@ -1,6 +1,7 @@
-"""Clients that read slowly or not at all: what they leave unread is bounded in time and in bytes."""
+"""Clients that read slowly or not at all: what they leave unread is bounded in time, in bytes, and by their key."""
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,6 +26,9 @@ __all__ = ["run"]
 
 # More than the buffers between two sockets take.
 BODY = b"x" * 24_000_000
+# Of other bodies, by key: one fits into a packet, one into the buffer of the service's kernel.
+SIZES = {"small": 100, "medium": 300_000}
+CLIENT_BUFFER_BYTES = 16_384
 PERIOD = 60.0
 LEAST = 1000
 IN_ALL = 100_000_000
@@ -50,14 +54,16 @@ class Slow:
     port: int = 0
     asked: int = 0
     opened: list[Streams] = field(default_factory=list)
+    withdrawn: set[str] = field(default_factory=set)  # keys
 
     async def answer(self, request: web.Request) -> web.Response:
         """Send the large body, in the name of the key in the path, or a small one in no name."""
         self.asked += 1
         observation = RequestObservation()
-        observation.key_id = request.path.strip("/")
+        key = observation.key_id = request.path.strip("/")
+        observation.is_withdrawn = lambda: key in self.withdrawn
         CURRENT_OBSERVATION.set(observation)
-        return json_response([BODY[:100]] if observation.key_id == "small" else [BODY])
+        return json_response([BODY[: SIZES.get(key, len(BODY))]])
 
     async def ask(self, *keys: str, is_kept: bool = True) -> Streams:
         """Ask without reading, once for each key on the same connection; return when the first waits to be read."""
@@ -184,6 +190,55 @@ async def test_an_idle_client_that_has_read_everything_stays(slow: Slow) -> None
         writer.write(b"GET /small HTTP/1.1\r\nHost: x\r\n\r\n")
         await reader.readuntil(b"x" * 100)
         slow.pass_period()
+    writer.close()
+
+
+@served()
+async def test_a_key_that_is_withdrawn_receives_nothing_more_and_others_do(slow: Slow) -> None:
+    withdrawn, other = await slow.ask("a"), await slow.ask("b")
+    slow.withdrawn.add("a")
+    slow.monitor.sweep()
+    assert [await is_cut(streams) for streams in (withdrawn, other)] == [True, False]
+    await until(lambda: slow.monitor.unsent_bytes == 0)
+
+
+@served()
+async def test_what_only_the_kernel_still_has_is_discarded(slow: Slow) -> None:
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, CLIENT_BUFFER_BYTES)
+        client.connect(("127.0.0.1", slow.port))
+        client.sendall(b"GET /medium HTTP/1.1\r\nHost: x\r\n\r\n")
+        await until(lambda: any(connection.key_id == "medium" for connection in slow.monitor._connections))
+        connection = slow.connection
+        await until(lambda: not connection.is_sending)
+        assert send_monitor._unsent(connection) == 0
+        slow.withdrawn.add("medium")
+        slow.monitor.sweep()
+        await until(lambda: not slow.monitor._connections)
+        assert await asyncio.to_thread(_received, client) < SIZES["medium"]
+
+
+def _received(client: socket.socket) -> int:
+    """Read to the end, which must be an error, and return the number of bytes."""
+    count = 0
+    try:
+        while piece := client.recv(65_536):
+            count += len(piece)
+    except ConnectionResetError:
+        return count
+    raise AssertionError("The connection ended as after a whole response.")
+
+
+@served()
+async def test_a_connection_without_a_response_stays_when_its_key_is_withdrawn(slow: Slow) -> None:
+    """Its next request is refused; a proxy may send another key's."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", slow.port)
+    for _ in range(2):
+        writer.write(b"GET /small HTTP/1.1\r\nHost: x\r\n\r\n")
+        await reader.readuntil(b"x" * 100)
+        slow.withdrawn.add("small")
+        await until(lambda: not send_monitor._has_more(slow.connection))
+        slow.monitor.sweep()
     writer.close()
 
 
