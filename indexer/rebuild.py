@@ -108,8 +108,7 @@ async def reindex(context: IndexerContext, source: Source, request: RebuildReque
                     await _finish(candidate)
                     await raise_kept(candidate)
                 await swap_together(candidates)  # all or none, with their marks
-                for candidate in candidates:
-                    await end_replaced(candidate)
+                await end_replaced(context, candidates)
                 await gather_or_cancel(*(candidate.conclude() for candidate in candidates))
                 await withdraw_due(context)
                 await after_publish(context)

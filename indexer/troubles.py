@@ -9,10 +9,11 @@ The list of a resource is a few documents of the control index; healthy records 
 of its records and the time of the oldest, for the service.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
+from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
@@ -76,62 +77,79 @@ class Trouble(msgspec.Struct, kw_only=True):
     dismissed: int | None = None
 
 
-class TroubleList:
-    """The troubles of one resource, in documents of the control index, and their totals for the service."""
+async def standing_troubles(context: IndexerContext, resources: Sequence[Resource]) -> dict[Resource, list[Trouble]]:
+    """Return the troubles of each of the resources, the oldest first."""
+    parts = iter(await read_documents(context, [part for resource in resources for part in _parts(context, resource)]))
+    return {
+        resource: sorted(
+            (trouble for part in islice(parts, _PARTS) for trouble in _decoded(part)),
+            key=lambda trouble: (trouble.since, trouble.id),
+        )
+        for resource in resources
+    }
 
-    def __init__(self, context: IndexerContext, resource: Resource) -> None:
-        self._context = context
-        self._index, self._totals_id = context.connection.control_index, troubles_id(context.connection.alias(resource))
-        self._ids = [f"{self._totals_id}-{number}" for number in range(_PARTS)]
 
-    async def read(self) -> list[Trouble]:
-        """Return the troubles, the oldest first."""
-        parts = await read_documents(self._context, self._ids)
-        found = [trouble for part in parts for trouble in _decoded(part)]
-        return sorted(found, key=lambda trouble: (trouble.since, trouble.id))
-
-    async def save(self, raised: Iterable[Trouble], ended: Iterable[str]) -> None:
-        """Write some troubles, remove those of some records, and write the totals."""
-        changes: dict[str, Trouble | None] = {**dict.fromkeys(ended), **{trouble.id: trouble for trouble in raised}}
-        parts: dict[int, dict[str, Trouble | None]] = {}
-        for identifier, change in changes.items():
-            parts.setdefault(bucket(identifier) % _PARTS, {})[identifier] = change
-        for number, changed in parts.items():
-            await self._change(self._ids[number], changed)
-        if changes:
-            await self.write_totals()
-
-    async def _change(self, document_id: str, changes: Mapping[str, Trouble | None]) -> None:
-        """Change one document; repeated if another run has changed it meanwhile."""
-        while True:
-            (part,) = await read_documents(self._context, [document_id])
-            known: dict[str, Trouble | None] = {trouble.id: trouble for trouble in _decoded(part)}
-            left = [trouble for trouble in {**known, **changes}.values() if trouble is not None]
-            document = {"troubles": msgspec.to_builtins(left)}
-            condition = {"op_type": "create"} if part is None else unchanged(part)
-            try:
-                await self._context.cluster.index(index=self._index, id=document_id, document=document, **condition)
-            except ConflictError:
-                continue
-            return
-
-    async def write_totals(self) -> StandingTroubles:
-        """Store how many records stand on the list and are not dismissed, if that has changed, and return it."""
-        since = [trouble.since for trouble in await self.read() if trouble.dismissed is None]
-        totals = StandingTroubles(len(since), min(since, default=0))
-        (stored,) = await read_documents(self._context, [self._totals_id])
-        if totals != _totals(stored):
-            document = msgspec.to_builtins(totals)
-            await self._context.cluster.index(index=self._index, id=self._totals_id, document=document)
-        return totals
+def _parts(context: IndexerContext, resource: Resource) -> list[str]:
+    """Return the names of the documents that have the troubles of a resource."""
+    return [f"{troubles_id(context.connection.alias(resource))}-{number}" for number in range(_PARTS)]
 
 
 def _decoded(part: Mapping[str, Any] | None) -> list[Trouble]:
     return [] if part is None else msgspec.convert(part["_source"]["troubles"], list[Trouble])
 
 
-def _totals(stored: Mapping[str, Any] | None) -> StandingTroubles:
-    return StandingTroubles() if stored is None else msgspec.convert(stored["_source"], StandingTroubles)
+async def _save(context: IndexerContext, resource: Resource, raised: Iterable[Trouble], ended: Iterable[str]) -> None:
+    """Write some troubles of a resource, remove those of some records, and write the totals."""
+    changes: dict[str, Trouble | None] = {**dict.fromkeys(ended), **{trouble.id: trouble for trouble in raised}}
+    by_part: dict[str, dict[str, Trouble | None]] = {}
+    names = _parts(context, resource)
+    for identifier, change in changes.items():
+        by_part.setdefault(names[bucket(identifier) % _PARTS], {})[identifier] = change
+    for name, changed in by_part.items():
+        await _change(context, name, changed)
+    if changes:
+        await _write_totals(context, await standing_troubles(context, [resource]))
+
+
+async def _change(context: IndexerContext, name: str, changes: Mapping[str, Trouble | None]) -> None:
+    """Change one document; repeated if another run has changed it meanwhile."""
+    index = context.connection.control_index
+    while True:
+        (part,) = await read_documents(context, [name])
+        known: dict[str, Trouble | None] = {trouble.id: trouble for trouble in _decoded(part)}
+        left = [trouble for trouble in {**known, **changes}.values() if trouble is not None]
+        condition = {"op_type": "create"} if part is None else unchanged(part)
+        try:
+            await context.cluster.index(
+                index=index, id=name, document={"troubles": msgspec.to_builtins(left)}, **condition
+            )
+        except ConflictError:
+            continue
+        return
+
+
+async def _write_totals(
+    context: IndexerContext, standing: Mapping[Resource, list[Trouble]]
+) -> dict[Resource, StandingTroubles]:
+    """Store for each resource how many records are not dismissed, where that has changed, and return it."""
+    known, totals = await read_totals(context, [*standing]), dict[Resource, StandingTroubles]()
+    for resource, troubles_of in standing.items():
+        since = [trouble.since for trouble in troubles_of if trouble.dismissed is None]
+        totals[resource] = StandingTroubles(len(since), min(since, default=0))
+        if totals[resource] != known[resource]:
+            await context.cluster.index(
+                index=context.connection.control_index,
+                id=troubles_id(context.connection.alias(resource)),
+                document=msgspec.to_builtins(totals[resource]),
+            )
+    return totals
+
+
+async def read_totals(context: IndexerContext, resources: Sequence[Resource]) -> dict[Resource, StandingTroubles]:
+    """Return how many records of each resource stand on the list and are not dismissed."""
+    names = [troubles_id(context.connection.alias(resource)) for resource in resources]
+    found = [{} if stored is None else stored["_source"] for stored in await read_documents(context, names)]
+    return dict(zip(resources, msgspec.convert(found, list[StandingTroubles]), strict=True))
 
 
 @dataclass
@@ -153,7 +171,7 @@ class TroubleLog:
             self.standing = await self._read()
 
     async def _read(self) -> dict[str, Trouble]:
-        return {trouble.id: trouble for trouble in await TroubleList(self.context, self.resource).read()}
+        return await _by_identifier(self.context, self.resource)
 
     def add_rejected(self, item: RejectedLine) -> None:
         """Note the records of a line that cannot be read."""
@@ -186,7 +204,7 @@ class TroubleLog:
             for trouble in standing.values()
             if trouble.id not in faults and (trouble.id in self._served or _is_over(trouble, rows))
         }
-        await TroubleList(self.context, self.resource).save(raised, ended)
+        await _save(self.context, self.resource, raised, ended)
         self.standing = {name: trouble for name, trouble in standing.items() if name not in ended}
         self.standing |= {trouble.id: trouble for trouble in raised}
         self._raised, self._served = {}, set()
@@ -230,36 +248,36 @@ async def raise_kept(candidate: Candidate) -> None:
     """Add the records whose lines a rebuild could not read, before it swaps."""
     context, resource, kept = candidate.context, candidate.job.resource, candidate.progress.kept
     if kept:
-        standing, faults = TroubleList(context, resource), candidate.job.dead_letters.records
-        known = {trouble.id: trouble for trouble in await standing.read()}
+        faults, known = candidate.job.dead_letters.records, await _by_identifier(context, resource)
         rows = await look_up_rows(context, candidate.index, kept)
-        await standing.save(_troubles(resource, {name: faults[name] for name in kept}, rows, known), ())
+        await _save(context, resource, _troubles(resource, {name: faults[name] for name in kept}, rows, known), ())
 
 
-async def end_replaced(candidate: Candidate) -> None:
+async def end_replaced(context: IndexerContext, candidates: Sequence[Candidate]) -> None:
     """Remove what a rebuild has settled, after the swap: all records of its companies but those it could not read."""
-    standing = TroubleList(candidate.context, candidate.job.resource)
-    unreadable, covered = frozenset(candidate.progress.kept), candidate.job.companies.coverage
-    ended = [
-        trouble.id
-        for trouble in await standing.read()
-        if trouble.id not in unreadable and (not trouble.company or covered.includes(trouble.company))
-    ]
-    await standing.save((), ended)
+    standing = await standing_troubles(context, [candidate.job.resource for candidate in candidates])
+    for candidate in candidates:
+        resource, unreadable = candidate.job.resource, frozenset(candidate.progress.kept)
+        covered = candidate.job.companies.coverage
+        ended = [
+            trouble.id
+            for trouble in standing[resource]
+            if trouble.id not in unreadable and (not trouble.company or covered.includes(trouble.company))
+        ]
+        await _save(context, resource, (), ended)
+
+
+async def _by_identifier(context: IndexerContext, resource: Resource) -> dict[str, Trouble]:
+    return {trouble.id: trouble for trouble in (await standing_troubles(context, [resource]))[resource]}
 
 
 async def report_standing(context: IndexerContext, summary: RunSummary) -> None:
     """Add what stands on the list, and is not dismissed, to the problems of a run."""
-    totals = [await TroubleList(context, resource).write_totals() for resource in RESOURCES]
-    if count := sum(found.count for found in totals):
-        text = troubles_sentence(StandingTroubles(count, min(found.since for found in totals if found.count)))
-        summary.problems.append(f"{text} See `brokerage index troubles`.")
-
-
-async def read_totals(context: IndexerContext, resource: Resource) -> StandingTroubles:
-    """Return how many records of a resource stand on the list and are not dismissed."""
-    (stored,) = await read_documents(context, [troubles_id(context.connection.alias(resource))])
-    return _totals(stored)
+    totals = await _write_totals(context, await standing_troubles(context, RESOURCES))
+    standing = [found for found in totals.values() if found.count]
+    if standing:
+        total = StandingTroubles(sum(found.count for found in standing), min(found.since for found in standing))
+        summary.problems.append(f"{troubles_sentence(total)} See `brokerage index troubles`.")
 
 
 @dataclass(frozen=True)
@@ -271,15 +289,13 @@ class ListedTrouble:
 
 
 async def troubles(
-    context: IndexerContext, resources: Iterable[Resource] = RESOURCES, company: str | None = None
+    context: IndexerContext, resources: Sequence[Resource] = RESOURCES, company: str | None = None
 ) -> list[ListedTrouble]:
     """Return the list, the oldest first; raise ElasticsearchError."""
     with translate_client_errors():
         listed: list[ListedTrouble] = []
-        for resource in resources:
-            found = [
-                trouble for trouble in await TroubleList(context, resource).read() if company in {None, trouble.company}
-            ]
+        for resource, standing in (await standing_troubles(context, resources)).items():
+            found = [trouble for trouble in standing if company in {None, trouble.company}]
             live = await GenerationLifecycle(context, resource).live() if found else None
             rows = await look_up_rows(context, live, [trouble.id for trouble in found]) if live else {}
             listed += [ListedTrouble(trouble, _served(rows.get(trouble.id))) for trouble in found]
@@ -300,10 +316,10 @@ async def dismiss(context: IndexerContext, resource: Resource, identifiers: Coll
     A dismissed record stays as it is served, and counts again if its next line is wrong in another way.
     """
     with translate_client_errors():
-        standing, now = TroubleList(context, resource), now_milliseconds()
-        found = {trouble.id: trouble for trouble in await standing.read() if trouble.id in identifiers}
-        await standing.save([structs.replace(trouble, dismissed=now) for trouble in found.values()], ())
-        return sorted({*identifiers} - found.keys())
+        known, now = await _by_identifier(context, resource), now_milliseconds()
+        found = known.keys() & identifiers
+        await _save(context, resource, [structs.replace(known[name], dismissed=now) for name in found], ())
+        return sorted({*identifiers} - found)
 
 
 async def withdraw_due(context: IndexerContext, on_wait: Callable[[str], None] = ignore_wait) -> None:
@@ -312,8 +328,7 @@ async def withdraw_due(context: IndexerContext, on_wait: Callable[[str], None] =
     if settings.trouble_policy == "keep":
         return
     until = now_milliseconds() - int(settings.trouble_hours * _HOUR_MILLISECONDS)
-    for resource in RESOURCES:
-        standing = await TroubleList(context, resource).read()
+    for resource, standing in (await standing_troubles(context, RESOURCES)).items():
         due = [trouble for trouble in standing if trouble.dismissed is None and trouble.since <= until]
         if resource is COMPANY or not due:
             continue

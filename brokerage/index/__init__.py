@@ -52,7 +52,7 @@ _COMMANDS = {
     ),
     "troubles": (
         "brokerage.index.troubles:troubles",
-        "List the records that are not served as their source says, and what is served of them.",
+        "List the records whose newest line could not be read, so that they are not served as their source says.",
     ),
     "update": (
         "brokerage.index.load:update",

@@ -78,7 +78,7 @@ async def _status(
         shard_problems=problems,
         size=await lifecycle.size(live) if live else 0,
         fragmentation=await index_fragmentation(context, live) if live else None,
-        troubles=await read_totals(context, resource),
+        troubles=(await read_totals(context, [resource]))[resource],
         is_current=live is not None and present.fingerprint(live) == lifecycle.fingerprint,
         mark=mark.clock if mark else None,
         is_mark_ahead=mark is not None and is_ahead(mark.clock, context.settings.clock_seconds),
