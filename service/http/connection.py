@@ -17,6 +17,7 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
+from http import HTTPStatus
 from typing import Any, cast
 
 from aiohttp import HttpVersion10, HttpVersion11, web
@@ -33,7 +34,7 @@ from service.http.requests import (
 from service.http.responses import BufferListPayload, add_common_headers
 from service.http.send_monitor import SEND_MONITOR, SendMonitor
 from service.telemetry.logs import REQUEST_OBSERVER, RequestObserver
-from service.telemetry.observation import CURRENT_OBSERVATION, RequestObservation
+from service.telemetry.observation import CURRENT_OBSERVATION, is_public
 
 CONNECTION_OPTIONS: dict[str, Any] = {
     "keepalive_timeout": 75,
@@ -92,7 +93,7 @@ class HttpConnection(web.RequestHandler):
         self._head_timer: asyncio.TimerHandle | None = None
         self._received_end = b""
         self.key_id, self.response_bytes = "", 0
-        self.is_sending, self.is_withdrawn = False, RequestObservation().is_withdrawn
+        self.is_sending, self.is_withdrawn = False, is_public
         # aiohttp forgets its transport when it closes it, before the client has read everything.
         self.client: asyncio.Transport | None = cast("asyncio.Transport", transport)
         if self.monitor is not None:
@@ -154,7 +155,9 @@ class HttpConnection(web.RequestHandler):
         A lost client is reported by an exception, a cancellation, or the returned flag.
         """
         if (observation := CURRENT_OBSERVATION.get(None)) is not None:
-            self.key_id, self.is_withdrawn = observation.key_id, observation.is_withdrawn
+            self.key_id = observation.key_id
+            # The refusal of a key that was withdrawn must reach its client.
+            self.is_withdrawn = is_public if resp.status >= HTTPStatus.BAD_REQUEST else observation.is_withdrawn
         body = resp.body if isinstance(resp, web.Response) else None
         self.response_bytes = (body.size or 0) if isinstance(body, BufferListPayload) else 0
         if self._manager is not None and self._manager.draining:

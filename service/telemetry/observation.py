@@ -131,7 +131,8 @@ class FeedPage(msgspec.Struct, frozen=True):
     watermark: int | None
 
 
-def _is_public() -> bool:
+def is_public() -> bool:
+    """Whether a response is withdrawn that holds nothing that a key permits: never."""
     return False
 
 
@@ -167,7 +168,7 @@ class RequestObservation:
         self.sent_bytes = 0  # of a response without a known length
         self.is_compatible = False  # whether the key or the request has the compatible profile
         self.is_shared = False  # whether it used a search started by another request
-        self.is_withdrawn: Callable[[], bool] = _is_public  # whether the key may no longer read the response
+        self.is_withdrawn: Callable[[], bool] = is_public  # whether the key may no longer read the response
         self.page: FeedPage | None = None  # for the console only, never in labels or log lines
         self.timer: Timer | None = None
         self.trace_id = ""

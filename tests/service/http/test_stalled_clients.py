@@ -63,7 +63,9 @@ class Slow:
         key = observation.key_id = request.path.strip("/")
         observation.is_withdrawn = lambda: key in self.withdrawn
         CURRENT_OBSERVATION.set(observation)
-        return json_response([BODY[: SIZES.get(key, len(BODY))]])
+        response = json_response([BODY[: SIZES.get(key, len(BODY))]])
+        response.set_status(401 if key == "refused" else 200)
+        return response
 
     async def ask(self, *keys: str, is_kept: bool = True) -> Streams:
         """Ask without reading, once for each key on the same connection; return when the first waits to be read."""
@@ -200,6 +202,14 @@ async def test_a_key_that_is_withdrawn_receives_nothing_more_and_others_do(slow:
     slow.monitor.sweep()
     assert [await is_cut(streams) for streams in (withdrawn, other)] == [True, False]
     await until(lambda: slow.monitor.unsent_bytes == 0)
+
+
+@served()
+async def test_the_refusal_of_a_withdrawn_key_is_sent(slow: Slow) -> None:
+    slow.withdrawn.add("refused")
+    streams = await slow.ask("refused")
+    slow.monitor.sweep()
+    assert not await is_cut(streams)
 
 
 @served()
