@@ -91,7 +91,8 @@ async def standing_troubles(context: IndexerContext, resources: Sequence[Resourc
 
 def _parts(context: IndexerContext, resource: Resource) -> list[str]:
     """Return the names of the documents that have the troubles of a resource."""
-    return [f"{troubles_id(context.connection.alias(resource))}-{number}" for number in range(_PARTS)]
+    name = troubles_id(context.connection.alias(resource))
+    return [f"{name}-{number}" for number in range(_PARTS)]
 
 
 def _decoded(part: Mapping[str, Any] | None) -> list[Trouble]:
