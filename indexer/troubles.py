@@ -79,7 +79,7 @@ class Trouble(msgspec.Struct, kw_only=True):
 
 async def standing_troubles(context: IndexerContext, resources: Sequence[Resource]) -> dict[Resource, list[Trouble]]:
     """Return the troubles of each of the resources, the oldest first."""
-    parts = iter(await read_documents(context, [part for resource in resources for part in _parts(context, resource)]))
+    parts = iter(await read_documents(context, [part for name in _names(context, resources) for part in _parts(name)]))
     return {
         resource: sorted(
             (trouble for part in islice(parts, _PARTS) for trouble in _decoded(part)),
@@ -89,9 +89,14 @@ async def standing_troubles(context: IndexerContext, resources: Sequence[Resourc
     }
 
 
-def _parts(context: IndexerContext, resource: Resource) -> list[str]:
+def _names(context: IndexerContext, resources: Iterable[Resource]) -> list[str]:
+    """Return the names of the documents that have the totals of some resources."""
+    aliases = [*map(context.connection.alias, resources)]
+    return [*map(troubles_id, aliases)]
+
+
+def _parts(name: str) -> list[str]:
     """Return the names of the documents that have the troubles of a resource."""
-    name = troubles_id(context.connection.alias(resource))
     return [f"{name}-{number}" for number in range(_PARTS)]
 
 
@@ -102,14 +107,16 @@ def _decoded(part: Mapping[str, Any] | None) -> list[Trouble]:
 async def _save(context: IndexerContext, resource: Resource, raised: Iterable[Trouble], ended: Iterable[str]) -> None:
     """Write some troubles of a resource, remove those of some records, and write the totals."""
     changes: dict[str, Trouble | None] = {**dict.fromkeys(ended), **{trouble.id: trouble for trouble in raised}}
+    if not changes:
+        return
     by_part: dict[str, dict[str, Trouble | None]] = {}
-    names = _parts(context, resource)
+    (name,) = _names(context, [resource])
+    parts = _parts(name)
     for identifier, change in changes.items():
-        by_part.setdefault(names[bucket(identifier) % _PARTS], {})[identifier] = change
-    for name, changed in by_part.items():
-        await _change(context, name, changed)
-    if changes:
-        await _write_totals(context, await standing_troubles(context, [resource]))
+        by_part.setdefault(parts[bucket(identifier) % _PARTS], {})[identifier] = change
+    for part, changed in by_part.items():
+        await _change(context, part, changed)
+    await _write_totals(context, await standing_troubles(context, [resource]))
 
 
 async def _change(context: IndexerContext, name: str, changes: Mapping[str, Trouble | None]) -> None:
@@ -138,18 +145,15 @@ async def _write_totals(
         since = [trouble.since for trouble in troubles_of if trouble.dismissed is None]
         totals[resource] = StandingTroubles(len(since), min(since, default=0))
         if totals[resource] != known[resource]:
-            await context.cluster.index(
-                index=context.connection.control_index,
-                id=troubles_id(context.connection.alias(resource)),
-                document=msgspec.to_builtins(totals[resource]),
-            )
+            (name,), document = _names(context, [resource]), msgspec.to_builtins(totals[resource])
+            await context.cluster.index(index=context.connection.control_index, id=name, document=document)
     return totals
 
 
 async def read_totals(context: IndexerContext, resources: Sequence[Resource]) -> dict[Resource, StandingTroubles]:
     """Return how many records of each resource stand on the list and are not dismissed."""
-    names = [troubles_id(context.connection.alias(resource)) for resource in resources]
-    found = [{} if stored is None else stored["_source"] for stored in await read_documents(context, names)]
+    documents = await read_documents(context, _names(context, resources))
+    found = [{} if stored is None else stored["_source"] for stored in documents]
     return dict(zip(resources, msgspec.convert(found, list[StandingTroubles]), strict=True))
 
 

@@ -54,6 +54,7 @@ _WITH_NODE = (
     "indexer/rebuild/test_covered_companies.py",
     "indexer/rebuild/test_identity_gate.py",
     "indexer/rebuild/test_swap_gate.py",
+    "indexer/troubles/test_standing_list.py",
     "indexer/updates/test_exact_values.py",
     "indexer/updates/test_update_of_other_data.py",
     "indexer/updates/test_update_run.py",
