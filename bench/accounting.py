@@ -45,9 +45,9 @@ def _everyone() -> list[Process]:
 def _descendants(everyone: Sequence[Process], root: int) -> list[Process]:
     chosen = {root}
     # A child may have a smaller number than its parent, so one pass is not enough.
-    while more := {each.pid for each in everyone if each.parent in chosen} - chosen:
+    while more := {process.pid for process in everyone if process.parent in chosen} - chosen:
         chosen |= more
-    return [each for each in everyone if each.pid in chosen]
+    return [process for process in everyone if process.pid in chosen]
 
 
 def resident_bytes(root: int) -> int:
@@ -63,8 +63,8 @@ def peak_bytes(root: int) -> int:
 def forget_peaks(root: int) -> bool:
     """Reset the peaks; return False if the system does not permit it."""
     try:
-        for each in tree(root):
-            (_PROC / str(each.pid) / "clear_refs").write_text("5")  # resets the peak
+        for process in tree(root):
+            (_PROC / str(process.pid) / "clear_refs").write_text("5")  # resets the peak
     except OSError:
         return False
     return True
@@ -83,8 +83,8 @@ def _process(name: str) -> Process | None:
 
 def _memory(root: int, line: str) -> int:
     total = 0
-    for each in tree(root):
+    for process in tree(root):
         with suppress(OSError):
-            status = (_PROC / str(each.pid) / "status").read_text()
+            status = (_PROC / str(process.pid) / "status").read_text()
             total += sum(int(row.split()[1]) for row in status.splitlines() if row.startswith(f"{line}:")) * 1024
     return total

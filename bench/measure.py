@@ -79,10 +79,10 @@ class Taken:
             requests=count // len(self.rounds),
             bytes=self.bytes / count,
             latency_ms=spread(self.milliseconds),
-            per_second=spread([each.per_second for each in self.rounds]),
+            per_second=spread([turn.per_second for turn in self.rounds]),
             p99_ms=quantile(self.milliseconds, 0.99),
             # The system counts in 10 ms: only the sum over all rounds is exact enough.
-            cpu_ms={name: sum(each.cpu_ms[name] for each in self.rounds) / len(self.rounds) for name in names},
+            cpu_ms={name: sum(turn.cpu_ms[name] for turn in self.rounds) / len(self.rounds) for name in names},
             rounds=self.rounds,
         )
 
@@ -102,13 +102,13 @@ class Meter:
         taken = [found for arm in GROUPS[name] if (found := await self._begin(name, arm, templates)) is not None]
         for number in range(-self.size.warm_up, 0):
             taken = await self._turn(name, taken, number)
-        for each in taken:
-            each.forget()
+        for entry in taken:
+            entry.forget()
         count = self.size.rounds[name]
         for number in range(count):
             taken = await self._turn(name, taken, number)
             self.progress.report(f"{name}: round {number + 1} of {count}", seldom=True)
-        self.results.groups[name] = {each.arm.name: each.measured() for each in taken}
+        self.results.groups[name] = {entry.arm.name: entry.measured() for entry in taken}
 
     async def _begin(self, name: str, arm: Arm, templates: Templates) -> Taken | None:
         try:
@@ -135,13 +135,13 @@ class Meter:
         """Ask every arm once; each round begins with another one. Return those that did not fail."""
         failed: list[Taken] = []
         begin = number % len(taken) if taken else 0
-        for each in taken[begin:] + taken[:begin]:
+        for entry in taken[begin:] + taken[:begin]:
             try:
-                await self._round(each, number)
+                await self._round(entry, number)
             except Exception as error:
-                self._lost(name, each.arm, error)
-                failed.append(each)
-        return [each for each in taken if each not in failed]
+                self._lost(name, entry.arm, error)
+                failed.append(entry)
+        return [entry for entry in taken if entry not in failed]
 
     async def _round(self, taken: Taken, number: int) -> None:
         """Ask one arm for one round's requests."""

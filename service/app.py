@@ -94,7 +94,7 @@ def _surface(settings: ServiceSettings, capabilities: tuple[Capability, ...]) ->
 def _operations(capabilities: Sequence[Capability]) -> Iterator[tuple[str, Operation]]:
     """Yield all operations by path; those that can be adapted also below the roots that capabilities add."""
     roots = (API_ROOT, *(capability.second_root for capability in capabilities if capability.second_root))
-    for operation in (*OPERATIONS, *(each for capability in capabilities for each in capability.operations)):
+    for operation in (*OPERATIONS, *(added for capability in capabilities for added in capability.operations)):
         for root in roots if operation.adaptable else (API_ROOT,):
             yield root + operation.path, operation
 
@@ -126,7 +126,7 @@ async def _run_services(
         services = app[SERVICES] = build_services(client, settings, connection, start_span)
         services.provide(RequestAdapter, surface.adapter)
         services.provide(
-            RecordFormats, RecordFormats.of([each for capability in capabilities for each in capability.formats])
+            RecordFormats, RecordFormats.of([form for capability in capabilities for form in capability.formats])
         )
         listeners = [capability.listens(services) for capability in capabilities if capability.listens]
         access_log = AccessLog(settings.access_log, settings.proxies, emit)

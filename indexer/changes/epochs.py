@@ -83,7 +83,7 @@ async def begin_new_epochs(
     ElasticsearchError, LockedError, or RefusedError if nothing is loaded.
     """
     with translate_client_errors():
-        loaded = [each for each in resources if await GenerationLifecycle(context, each).live() is not None]
+        loaded = [resource for resource in resources if await GenerationLifecycle(context, resource).live() is not None]
         if not loaded:
             raise RefusedError("Nothing is loaded: restore the indices first, or load them with `index reindex`.")
         for resource in loaded:

@@ -153,7 +153,7 @@ async def _changes(
     if (sent := call.parameters["since"]) is None:
         return None
     try:
-        opened = [await call.services.tokens.open(each, "since") for each in sent]
+        opened = [await call.services.tokens.open(text, "since") for text in sent]
     except FeedTokenExpired:
         return None
     tokens = token.decode_tokens(opened, "since")

@@ -167,7 +167,9 @@ class SendMonitor:
             _log.warning("Closed %d connections whose clients read too slowly.", len(stalled))
 
     def _withdraw(self) -> None:
-        withdrawn = [each for each in self._connections if each.is_withdrawn() and _has_more(each)]
+        withdrawn = [
+            connection for connection in self._connections if connection.is_withdrawn() and _has_more(connection)
+        ]
         for connection in withdrawn:
             _reset(connection)
         if withdrawn:

@@ -51,7 +51,7 @@ def prune_publications(target: PublishTarget, folder: Path, kept: int) -> None:
     complete = sorted(name.partition(".")[0] for name in names if _MANIFEST.fullmatch(name))
     stays = {*complete[-kept:]}
     # Manifests first: what a manifest lists exists.
-    for name in sorted(names, key=lambda each: not each.endswith(".json")):
+    for name in sorted(names, key=lambda file: not file.endswith(".json")):
         found = _PUBLISHED.fullmatch(name)
         if found is not None and name != LATEST_NAME and found["publication"] not in stays:
             target.delete(folder / name)
@@ -67,7 +67,7 @@ def prune_companies(target: PublishTarget, companies: Collection[str]) -> None:
 
 
 def _remove_publications(target: PublishTarget, folder: Path) -> None:
-    for name in sorted(target.names(folder), key=lambda each: each != LATEST_NAME):
+    for name in sorted(target.names(folder), key=lambda file: file != LATEST_NAME):
         if _PUBLISHED.fullmatch(name):
             target.delete(folder / name)
     target.remove_empty(folder)

@@ -237,7 +237,7 @@ class TargetStore:
         local = {path.name for path in folder.iterdir()} if folder.is_dir() else set[str]()
         with report_store_errors(self._url):
             found = self._store.list_with_delimiter(self._key(folder))["objects"]
-        return sorted(local | {each["path"].rpartition("/")[2] for each in found})
+        return sorted(local | {stored["path"].rpartition("/")[2] for stored in found})
 
     def delete(self, path: Path) -> None:
         """Delete an object, and the file of its name on this host, if they exist."""
@@ -261,14 +261,14 @@ class StoreRunLog:
     def __init__(self, store: ObjectStore, url: str) -> None:
         self._store, self._url = store, url
         found = self._objects()
-        newest = max((each["last_modified"].timestamp() for each in found), default=0.0)
-        self.done = {each["path"].partition("/")[2] for each in found}
+        newest = max((stored["last_modified"].timestamp() for stored in found), default=0.0)
+        self.done = {stored["path"].partition("/")[2] for stored in found}
         if time.time() - newest > RESUME_SECONDS:
             self.finish()
 
     def _objects(self) -> list[ObjectMeta]:
         with report_store_errors(self._url):
-            return [each for some in self._store.list(LOG_NAME) for each in some]
+            return [stored for some in self._store.list(LOG_NAME) for stored in some]
 
     def add(self, publication: str) -> None:
         """Write its object."""

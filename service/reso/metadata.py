@@ -112,7 +112,7 @@ def metadata_in_json() -> bytes:
     """Return the document."""
     root = ET.fromstring(metadata_document())  # noqa: S314 - our own
     document: dict[str, Any] = {"$Version": "4.01", "$EntityContainer": f"{NAMESPACE}.Default"}
-    document["$Reference"] = {each.get("Uri"): _reference(each) for each in root if _tag(each) == "Reference"}
+    document["$Reference"] = {child.get("Uri"): _reference(child) for child in root if _tag(child) == "Reference"}
     for schema in root.iter():
         if _tag(schema) == "Schema":
             document[str(schema.get("Namespace"))] = dict(map(_schema_member, schema))
@@ -124,19 +124,19 @@ def _tag(element: ET.Element) -> str:
 
 
 def _reference(element: ET.Element) -> dict[str, Any]:
-    return {"$Include": [{f"${name}": text for name, text in each.attrib.items()} for each in element]}
+    return {"$Include": [{f"${name}": text for name, text in child.attrib.items()} for child in element]}
 
 
 def _schema_member(element: ET.Element) -> _Member:
     """Return an entity type or the container, with its members."""
     members: dict[str, Any] = {"$Kind": _tag(element)}
-    for each in element:
-        members |= [_MEMBERS[_tag(each)](each)]
+    for child in element:
+        members |= [_MEMBERS[_tag(child)](child)]
     return str(element.get("Name")), members
 
 
 def _key(element: ET.Element) -> _Member:
-    return "$Key", [each.get("Name") for each in element]
+    return "$Key", [child.get("Name") for child in element]
 
 
 def _property(element: ET.Element) -> _Member:
@@ -166,13 +166,15 @@ def _type(element: ET.Element) -> dict[str, Any]:
 
 def _entity_set(element: ET.Element) -> _Member:
     members: dict[str, Any] = {"$Collection": True, "$Type": element.get("EntityType")}
-    if bound := {each.get("Path"): each.get("Target") for each in _each(element, "NavigationPropertyBinding")}:
+    if bound := {
+        binding.get("Path"): binding.get("Target") for binding in _children(element, "NavigationPropertyBinding")
+    }:
         members["$NavigationPropertyBinding"] = bound
     return str(element.get("Name")), members | _annotations(element)
 
 
 def _annotations(element: ET.Element) -> dict[str, Any]:
-    return {f"@{each.get('Term')}": _value(each) for each in _each(element, "Annotation")}
+    return {f"@{annotation.get('Term')}": _value(annotation) for annotation in _children(element, "Annotation")}
 
 
 def _value(element: ET.Element) -> Any:
@@ -181,12 +183,12 @@ def _value(element: ET.Element) -> Any:
         return element.attrib["String"]
     (child,) = element
     if _tag(child) == "Collection":
-        return [each.text for each in child]
-    return {each.get("Property"): _value(each) for each in child}
+        return [member.text for member in child]
+    return {member.get("Property"): _value(member) for member in child}
 
 
-def _each(element: ET.Element, name: str) -> Iterator[ET.Element]:
-    return (each for each in element if _tag(each) == name)
+def _children(element: ET.Element, name: str) -> Iterator[ET.Element]:
+    return (child for child in element if _tag(child) == name)
 
 
 _MEMBERS = {

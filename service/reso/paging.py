@@ -194,7 +194,7 @@ def context(call: RequestContext, fragment: str) -> dict[str, str]:
 
 def _context_member(call: RequestContext, name: str, suffix: str = "") -> bytes:
     """Return the context of an entity set, or with a suffix of one entity, and a comma after it."""
-    expanded = [f"{each}({','.join(inner or ())})" for each, inner in call.parameters.get(EXPAND) or ()]
+    expanded = [f"{name}({','.join(inner or ())})" for name, inner in call.parameters.get(EXPAND) or ()]
     names = [*(call.parameters[SELECT] or ()), *expanded]
     selected = f"({','.join(names)})" if names else ""
     member = orjson.dumps(context(call, f"#{name}{selected}{suffix}"))[1:-1]

@@ -158,7 +158,7 @@ class NotAcceptable(ApiError, status=406, code="not-acceptable", title="Not acce
 
     def __init__(self, parameter: str, offered: tuple[Format, ...]) -> None:
         names = " or ".join(
-            each.media_type + (f";odata.metadata={each.metadata}" * bool(each.metadata)) for each in offered
+            offer.media_type + (f";odata.metadata={offer.metadata}" * bool(offer.metadata)) for offer in offered
         )
         fault = ParameterFault(parameter, f"accepts none of the formats of this resource: ask for {names}.")
         super().__init__(str(fault), (fault,))
@@ -181,14 +181,18 @@ def _preferred(accept: str, offered: tuple[Format, ...]) -> Format | None:
     ranges = media_ranges(accept)
     if not ranges:
         return offered[0]
-    best = max(offered, key=lambda each: _weight(each, ranges))
+    best = max(offered, key=lambda offer: _weight(offer, ranges))
     return best if _weight(best, ranges) > 0 else None
 
 
 def _weight(offer: Format, ranges: tuple[MediaRange, ...]) -> float:
     """Return the weight of the most specific range that includes a format, 0 if there is none."""
-    fitting = [each for each in ranges if offer.fits(each)]
-    return max(fitting, key=lambda each: (-each.media_type.count("*"), len(each.parameters))).weight if fitting else 0
+    fitting = [accepted for accepted in ranges if offer.fits(accepted)]
+    return (
+        max(fitting, key=lambda accepted: (-accepted.media_type.count("*"), len(accepted.parameters))).weight
+        if fitting
+        else 0
+    )
 
 
 # Allowed in a query (RFC 3986, section 3.4), except its separators and the plus sign, which means a space.

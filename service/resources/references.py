@@ -58,7 +58,7 @@ async def find_agents(
     if len(hits) == _MATCHES:
         # The matches of a later identifier may have taken the places of an earlier one's.
         single = [{name: clause} for name, clause in identifiers.items()]
-        found = [await _search_agents(call, each, with_source=with_source) for each in single]
+        found = [await _search_agents(call, reference, with_source=with_source) for reference in single]
     else:
         found = [[hit for hit in hits if name in hit["matched_queries"]] for name in identifiers]
     return next(filter(None, found), [])

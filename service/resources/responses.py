@@ -205,7 +205,7 @@ class RecordFormats(dict[Resource, tuple[RecordFormat, ...]]):
 
     @classmethod
     def of(cls, formats: Sequence[RecordFormat]) -> Self:
-        return cls({resource: tuple(each for each in formats if each.applies_to(resource)) for resource in RESOURCES})
+        return cls({resource: tuple(form for form in formats if form.applies_to(resource)) for resource in RESOURCES})
 
 
 def chosen_format(call: RequestContext, formats: Sequence[RecordFormat]) -> RecordFormat | None:

@@ -36,7 +36,7 @@ def search_milliseconds(resource: Resource, clauses: Iterable[Clause]) -> float:
 def _milliseconds(clause: Mapping[str, Any], scanned: frozenset[str], share: float) -> float:
     [(kind, content)] = clause.items()
     if kind == "bool":
-        return sum(_milliseconds(each, scanned, share) for part in content.values() for each in part)
+        return sum(_milliseconds(inner, scanned, share) for part in content.values() for inner in part)
     if kind == "terms":
         [values] = content.values()
         return share * (_CLAUSE + _VALUE * len(values))

@@ -268,7 +268,7 @@ async def _look_up(call: RequestContext, resource: Resource, identifiers: Sequen
     if lacking and shard_scope.companies != selection.scope.companies:
         found += await engine.read(alias, [*lacking], selection, shard_scope._replace(companies=None))
     names = call.exact_names(resource)
-    return {each.identifier: exact_record(each.source, names) if names else each.record for each in found}
+    return {hit.identifier: exact_record(hit.source, names) if names else hit.record for hit in found}
 
 
 Search = Callable[[Body], Awaitable[bytes]]

@@ -301,8 +301,8 @@ class ShardTable:
             mapped, places = self._mapped.get(alias), read_places(identifiers, served, shard_scope)
             generation, found = await self._read(alias, served, places, send)
             _require_mapped(mapped, generation, selection)
-            shown = found if served is None else [each for each in found if served.shows(each.fields, shard_scope)]
-            return [each for each in shown if selection.accepts(each.fields)]
+            shown = found if served is None else [hit for hit in found if served.shows(hit.fields, shard_scope)]
+            return [hit for hit in shown if selection.accepts(hit.fields)]
 
         return self.repeat(alias, attempt)
 

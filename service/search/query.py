@@ -80,7 +80,7 @@ def _term(content: Mapping[str, Any], document: Document) -> bool:
     [(field, wanted)] = content.items()
     value = document.get(field)
     if isinstance(value, list | tuple):
-        return any(_has(each, wanted) for each in value)
+        return any(_has(part, wanted) for part in value)
     return _has(value, wanted)
 
 

@@ -37,8 +37,8 @@ def parse_entity_sets(metadata: bytes) -> dict[str, EntityMetadata]:
     except (ET.ParseError, expat.ExpatError, ValueError, LookupError) as error:
         raise TransientSourceError(f"The metadata is not valid XML: {error}. {_HINT}") from None
     kinds = ("EntityType", "ComplexType")
-    types = {each.get("Name", ""): each for each in root.iter() if any(_is(each, kind) for kind in kinds)}
-    enums = {each.get("Name", ""): _names_of(each) for each in root.iter() if _is(each, "EnumType")}
+    types = {element.get("Name", ""): element for element in root.iter() if any(_is(element, kind) for kind in kinds)}
+    enums = {element.get("Name", ""): _names_of(element) for element in root.iter() if _is(element, "EnumType")}
     entity_sets = {
         element.get("Name", ""): _describe(_type_name(element.get("EntityType", "")), types, enums)
         for element in root.iter()
@@ -78,10 +78,12 @@ def _names_of(enum: ET.Element) -> dict[str, str]:
     """Return the names of an enumeration by number: a member without a value is one more than the member before."""
     names: dict[str, str] = {}
     value = -1
-    for member in (each for each in enum if _is(each, "Member")):
+    for member in (child for child in enum if _is(child, "Member")):
         given = member.get("Value", "")
         value = int(given) if given.removeprefix("-").isdecimal() else value + 1
-        standard = (each.get("String") for each in member if each.get("Term", "").endswith(".StandardName"))
+        standard = (
+            annotation.get("String") for annotation in member if annotation.get("Term", "").endswith(".StandardName")
+        )
         names[str(value)] = next(filter(None, standard), "") or member.get("Name", "")
     return names
 

@@ -74,8 +74,8 @@ class RequestWindows:
 
     def __init__(self, limits: Iterable[LimitWindow], store: RequestCounts | None = None) -> None:
         given = list(limits)
-        self._exact = [each for each in given if each.seconds <= _EXACT_SECONDS]
-        self._long = [each for each in given if each.seconds > _EXACT_SECONDS]
+        self._exact = [window for window in given if window.seconds <= _EXACT_SECONDS]
+        self._long = [window for window in given if window.seconds > _EXACT_SECONDS]
         self._store = store if self._long else None
         self._ended: deque[float] = deque()  # on the monotonic clock
         self._running = 0
@@ -83,13 +83,13 @@ class RequestWindows:
         for slot in self._store.load() if self._store else ():
             self._slots[slot.number] = [slot.requests, slot.bytes]
         if any(_is_within(number, _EXACT_SECONDS, time.time()) for number in self._slots):
-            self._ended.extend([time.monotonic()] * max((each.requests or 0 for each in self._exact), default=0))
+            self._ended.extend([time.monotonic()] * max((window.requests or 0 for window in self._exact), default=0))
 
     def wait_seconds(self) -> tuple[float, LimitWindow | None]:
         """Return how long the next request has to wait at least, and for which limit; 0 if it need not."""
-        waits = [(self._exact_wait(each), each) for each in self._exact]
-        waits += [(self._long_wait(each), each) for each in self._long]
-        longest = max(waits, key=lambda each: each[0], default=None)
+        waits = [(self._exact_wait(window), window) for window in self._exact]
+        waits += [(self._long_wait(window), window) for window in self._long]
+        longest = max(waits, key=lambda wait: wait[0], default=None)
         return (0.0, None) if longest is None or longest[0] <= 0 else longest
 
     def _exact_wait(self, limit: LimitWindow) -> float:
@@ -132,10 +132,10 @@ class RequestWindows:
         if not self._long:
             return
         now = time.time()
-        number, longest = int(now // _SLOT_SECONDS), max(each.seconds for each in self._long)
+        number, longest = int(now // _SLOT_SECONDS), max(window.seconds for window in self._long)
         slot = self._slots.setdefault(number, [0, 0])
         slot[0], slot[1] = slot[0] + requests, slot[1] + received
-        for old in [each for each in self._slots if not _is_within(each, longest, now)]:
+        for old in [slot_number for slot_number in self._slots if not _is_within(slot_number, longest, now)]:
             del self._slots[old]
         if self._store is not None:
             self._store.add(SlotCount(number, requests, received), forget_below=min(self._slots))

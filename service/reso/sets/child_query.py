@@ -303,7 +303,7 @@ async def count_children(records: ChildSelection) -> int:
         selection.filtered(match_none(terms("_id", divided))) if divided else selection
         for selection in records.parents.selections
     ]
-    of_later = [count_distinct(call, each, first.resource, counted_by) for each in later]
+    of_later = [count_distinct(call, selection, first.resource, counted_by) for selection in later]
     return sum(await asyncio.gather(_count_divided(records, divided), _sum(call, first, counted_by), *of_later))
 
 

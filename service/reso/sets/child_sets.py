@@ -225,14 +225,14 @@ def _child_set(
     """Return the set of the elements of a member; the key is declared first."""
     key = next(iter(declared))
     properties: dict[str, EntityProperty] = {}
-    for title, each in declared.items():
+    for title, column in declared.items():
         columns: dict[Resource, Any] = {}
         for resource in resources:
             group = next(known.group for known in resource.fields if known.name == member)
             columns[resource] = ChildColumn(
-                each.source, search=each.search, group=group, lookup=each.lookup, read=each.read
+                column.source, search=column.search, group=group, lookup=column.lookup, read=column.read
             )
-        properties[title] = EntityProperty(title, each.edm, columns, is_key=title == key)
+        properties[title] = EntityProperty(title, column.edm, columns, is_key=title == key)
     return ChildSet(name, key, resources, properties, member, **about)
 
 

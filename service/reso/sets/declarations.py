@@ -104,7 +104,7 @@ def _navigations() -> dict[str, dict[str, Navigation]]:
         *(Navigation(name, RECORD_SETS["Member"], f"{name}Key") for name in members),
         *(Navigation(name, RECORD_SETS["Office"], f"{name}Key") for name in offices),
     ]
-    return {"Property": {each.name: each for each in declared}}
+    return {"Property": {one.name: one for one in declared}}
 
 
 _BY_SET = _navigations()

@@ -40,8 +40,10 @@ class EntityEncoder:
     """Encodes the records of one resource as entities with some properties, in order."""
 
     def __init__(self, resource: Resource, properties: tuple[EntityProperty, ...]) -> None:
-        collections = {each.name for each in properties if each.edm.is_collection}
-        placed = [(each.name, each.columns[resource]) for each in properties if resource in each.columns]
+        collections = {declared.name for declared in properties if declared.edm.is_collection}
+        placed = [
+            (declared.name, declared.columns[resource]) for declared in properties if resource in declared.columns
+        ]
         self._converters = [(name, column.convert, name in collections) for name, column in placed if column.convert]
         self._of_header = [(name, column.of_header) for name, column in placed if column.of_header]
         self._exact = {column.source_member: name for name, column in placed if column.is_exact}
@@ -49,7 +51,7 @@ class EntityEncoder:
         # The list of features is read into the first of their properties.
         self._features_property = next(iter(self._features.values()), "")
         stored = self._stored_type(properties, dict(placed))
-        self._entity_type = _renamed(stored, [each.name for each in properties])
+        self._entity_type = _renamed(stored, [declared.name for declared in properties])
         self._decode_record = msgspec.json.Decoder(stored).decode
         self._decode_response = _response_decoder(stored)
 
@@ -57,7 +59,7 @@ class EntityEncoder:
         self, properties: tuple[EntityProperty, ...], columns: dict[str, PropertyColumn]
     ) -> type[msgspec.Struct]:
         # A leading space makes a name that no record has: the member has its empty value.
-        names = {each.name: f" {each.name}" for each in properties}
+        names = {declared.name: f" {declared.name}" for declared in properties}
         of_record = {name: column.source_member for name, column in columns.items() if column.is_of_record}
         first = {member: name for name, member in reversed(of_record.items())}
         self._copied = [(name, first[member]) for name, member in of_record.items() if first[member] != name]
@@ -66,7 +68,9 @@ class EntityEncoder:
         if self._features_property:
             names[self._features_property] = FEATURES_MEMBER
             kinds[self._features_property] = list[_Feature] | None
-        members = [(each.name, kinds[each.name], () if each.edm.is_collection else None) for each in properties]
+        members = [
+            (declared.name, kinds[declared.name], () if declared.edm.is_collection else None) for declared in properties
+        ]
         return msgspec.defstruct("Stored", members, rename=names, gc=False)
 
     def decode(self, response: bytes, variant: Variant) -> list[EntityHit]:

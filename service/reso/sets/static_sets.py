@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cache, lru_cache, partial
 from importlib.resources import files
+from itertools import chain
 from operator import attrgetter, itemgetter
 from pathlib import Path
 
@@ -95,7 +96,7 @@ def static_sets(described: Mapping[str, EntitySet]) -> dict[str, StaticSet]:
         _static_set("Lookup", _LOOKUP, described, _lookups, "The values of properties that have a fixed set of them."),
         _static_set("Field", _FIELD, described, _fields, "The properties of the entity sets above."),
     )
-    return {each.name: each for each in made}
+    return {entity_set.name: entity_set for entity_set in made}
 
 
 def _static_set(
@@ -107,10 +108,10 @@ def _static_set(
 ) -> StaticSet:
     key = names[0]
     properties = {
-        each: EntityProperty(
-            each, EdmType.DATE_TIME if each == MODIFICATION_TIMESTAMP else EdmType.STRING, {}, is_key=each == key
+        title: EntityProperty(
+            title, EdmType.DATE_TIME if title == MODIFICATION_TIMESTAMP else EdmType.STRING, {}, is_key=title == key
         )
-        for each in names
+        for title in names
     }
     build = cache(partial(_sorted, key, described, rows))
     return StaticSet(name, key, (), properties, build, description)
@@ -126,7 +127,7 @@ def _lookups(described: Mapping[str, EntitySet]) -> Iterator[StaticRow]:
     """Yield each value of each lookup once: properties of the same name have the same lookup."""
     values: dict[str, dict[str, None]] = {}
     groups: dict[str, set[str]] = {}
-    for declared in (each for entity_set in described.values() for each in entity_set.properties.values()):
+    for declared in chain.from_iterable(entity_set.properties.values() for entity_set in described.values()):
         if declared.lookup:
             values.setdefault(declared.name, {}).update(dict.fromkeys(declared.lookup))
             groups.setdefault(declared.name, set()).update(_groups(declared))
