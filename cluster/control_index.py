@@ -100,9 +100,10 @@ def troubles_id(alias: str) -> str:
 
 def troubles_sentence(standing: StandingTroubles) -> str:
     """Return how many records are not served as their source says, and since when."""
-    records = "1 record is" if standing.count == 1 else f"{standing.count:,} records are"
+    subject = "1 record is" if standing.count == 1 else f"{standing.count:,} records are"
+    source = "its source says" if standing.count == 1 else "their source says"
     since = time.strftime("%Y-%m-%d %H:%M", time.gmtime(standing.since / 1000))
-    return f"{records} not served as their source says, since {since} UTC."
+    return f"{subject} not served as {source}, since {since} UTC."
 
 
 async def ensure_index(client: AsyncElasticsearch, index: str, body: dict[str, Any]) -> None:

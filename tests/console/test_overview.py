@@ -3,6 +3,7 @@
 import orjson
 import pytest
 
+from cluster.control_index import troubles_id
 from mappings import RESOURCES
 from service.console.consumers import LATE_PAUSES, LATE_SECONDS, MIN_KNOWN_PAUSES, STUCK_AFTER_REPEATS
 from service.console.history import STEP_COUNT, STEP_SECONDS
@@ -140,6 +141,19 @@ async def test_a_fragmented_index_is_to_be_compacted(operating: ConsoleService, 
         "listings: 1 of 2 shards are fragmented: 10.0% deleted documents, 7 segments at most."
     )
     assert "`brokerage index compact listings`" in notice["remedy"]
+
+
+async def test_records_that_are_not_as_their_source_says_are_a_warning(
+    operating: ConsoleService, stand_in: StandIn
+) -> None:
+    stand_in.documents["control", troubles_id("listings")] = {"count": 2, "since": 1_795_730_400_000}
+    data = await operating.data()
+    (notice,) = data["notices"]
+    assert (notice["level"], notice["text"]) == (
+        "warning",
+        "listings: 2 records are not served as their source says, since 2026-11-26 22:00 UTC.",
+    )
+    assert "`brokerage index troubles listings`" in notice["remedy"]
 
 
 async def test_an_index_within_the_bounds_needs_nothing(operating: ConsoleService, stand_in: StandIn) -> None:

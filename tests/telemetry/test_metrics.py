@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from cluster.control_index import mark_id
+from cluster.control_index import mark_id, troubles_id
+from mappings import LISTING, RESOURCES
 from service.app import API_ROOT
 from service.resources import OPERATIONS
 from service.telemetry.observation import Histogram
@@ -178,6 +179,16 @@ async def test_the_marks_of_all_resources_are_reported_with_the_age_of_the_index
     assert await watched.samples(name) == {(name, "listings"): 1.5, (name, "offices"): 3.0}
     name = "brokerage_index_mark_sequence"
     assert await watched.samples(name) == {(name, "listings"): 1, (name, "offices"): 2}
+
+
+async def test_records_that_are_not_as_their_source_says_are_counted_with_their_age(
+    watched: Watched, stand_in: StandIn
+) -> None:
+    stand_in.documents["control", troubles_id("listings")] = {"count": 2, "since": 1_500}
+    name = "brokerage_index_troubles"
+    assert await watched.samples(name) == {(name, resource.alias): 2 * (resource is LISTING) for resource in RESOURCES}
+    name = "brokerage_index_trouble_oldest_timestamp_seconds"
+    assert await watched.samples(name) == {(name, "listings"): 1.5}
 
 
 async def test_a_loop_that_is_held_up_is_late(watched: Watched) -> None:

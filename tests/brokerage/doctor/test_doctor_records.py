@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cluster.control_index import TOKEN_KEYS_ID, mark_id
-from mappings import COMPANY, TEAM
+from mappings import AGENT, COMPANY, TEAM
 from mappings.stored_document import feed_key
 from tests.brokerage.doctor.test_doctor_command import findings
 from tests.indexer.conftest import Bench, bench
@@ -65,3 +65,17 @@ async def test_loaded_resources_without_a_watermark_are_named_until_the_next_upd
     assert (finding["state"], finding["detail"]) == ("warning", "teams.")
     assert (await bench.update({COMPANY: [envelope(COMPANY, updated_at="2026-02-02T00:00:00Z")]})).exit_code == 0
     assert "watermarks" not in await doctor(environment)
+
+
+async def test_records_that_are_not_as_their_source_says_are_named_until_they_are(
+    bench: Bench, environment: dict[str, str]
+) -> None:
+    day = "2026-02-{:02}T00:00:00Z".format
+    await bench.build({COMPANY: [envelope(COMPANY)], AGENT: [envelope(AGENT, updated_at=day(1))]})
+    await bench.update({AGENT: [envelope(AGENT, updated_at=day(2), deactivated_at="never")]})
+    finding = (await doctor(environment))["troubles"]
+    assert finding["state"] == "warning"
+    assert finding["detail"].startswith("1 record is not served as its source says, since ")
+    assert finding["remedy"] == "See `brokerage index troubles`."
+    await bench.update({AGENT: [envelope(AGENT, updated_at=day(3))]})
+    assert "troubles" not in await doctor(environment)

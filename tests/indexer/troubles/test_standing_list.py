@@ -51,7 +51,7 @@ async def test_an_unreadable_update_stands_until_a_later_line_is_served(bench: B
 
     other = await bench.update({LISTING: [listing("Pending", 3, "b")]})
     assert other.exit_code == 1
-    assert other.problems[0].startswith("1 record is not served as their source says")
+    assert other.problems[0].startswith("1 record is not served as its source says")
 
     healed = await bench.update({LISTING: [listing("Sold", 4)]})
     assert (healed.exit_code, healed.problems, await standing(bench)) == (0, [], {})
