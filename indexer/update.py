@@ -307,10 +307,12 @@ class ResourceUpdater:
             await self._troubles.save()
 
     async def release(self) -> None:
-        """Publish, and release the lock until there is more to write."""
-        await self.publish()
-        if self._writer is not None:
-            await self._writer.release()
+        """Publish, and release the lock until there is more to write; it is also released if that fails."""
+        try:
+            await self.publish()
+        finally:
+            if self._writer is not None:
+                await self._writer.release()
 
     async def close(self) -> None:
         """Publish, release the lock and close the dead-letter file."""

@@ -128,7 +128,9 @@ async def test_bad_lines_of_an_update_end_with_1_and_the_good_ones_are_served(be
     code, out, err = await run(bench, "update", path, "--json")
     resources = lines(out)[-1]["resources"]
     assert code == 1
-    assert err.splitlines() == [
+    *complaints, standing = err.splitlines()
+    assert standing.startswith("1 record is not served as its source says, since ")
+    assert complaints == [
         f"1 of 4 teams are invalid and were not loaded: see {resources['teams']['dead_letters']}.",
         "  changes.ndjson:4: platform_company_id: 'unknown' is not a company in the source or the live index",
         f"1 of 1 unnamed are invalid and were not loaded: see {resources['unnamed']['dead_letters']}.",

@@ -37,7 +37,7 @@ def test_a_map_names_its_profile_and_overrides_single_members_of_it(tmp_path: Pa
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[Property", "mls.toml: "),
+        ("[Property", "mls.toml is not valid TOML: "),
         ("[Properties]\nkey = 'K'", "Properties: is not an entity"),
         ("company = 'acme'", "mls.toml: "),
         ('profile = "brigde"', "'brigde' is not a profile: give one of bridge, generic, mlsgrid, spark, trestle."),
