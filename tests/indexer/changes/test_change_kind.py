@@ -1,7 +1,7 @@
 """The order of the states of a record: total, by the source's time first, and independent of the path of arrival."""
 
 import datetime as dt
-from itertools import islice
+from itertools import islice, permutations
 from random import Random
 
 import pytest
@@ -121,3 +121,17 @@ def test_a_document_without_a_time_is_never_older_than_the_live_record(
     if one.content == other.content and not live.deleted:
         assert change.kind is ChangeKind.UNCHANGED
         assert 0 <= (change.document.version >> 10) - (live.version >> 10) <= 1
+
+
+@pytest.mark.parametrize(("live", "sent"), [*permutations((0, 2, 4), 2)])
+def test_members_that_are_not_content_change_without_a_time_too(live: int, sent: int) -> None:
+    """Whichever of two states with one content and one time ranks higher."""
+    known, document = (pending_document(ONE, HistoryEvent(0, 0, form)) for form in (live, sent))
+    assert known.content == document.content
+
+    def redated(microseconds: int) -> PendingDocument:
+        return structs.replace(document, version=microseconds * 1024 + document.version % 1024)
+
+    change = change_of(structs.replace(document, redated=redated), row(known))
+    assert (change.kind, change.document.record) == (ChangeKind.UNCHANGED, document.record)
+    assert change.document.version > known.version
