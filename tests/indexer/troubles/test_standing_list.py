@@ -9,6 +9,7 @@ from indexer import rollback
 from indexer.documents.companies import CoverageRequest
 from indexer.troubles import ListedTrouble, Served, dismiss, troubles
 from mappings import AGENT, COMPANY, LISTING
+from tests.indexer.client_requests import Killed, before, kill
 from tests.indexer.conftest import Bench
 from tests.records import deletion, envelope
 
@@ -78,6 +79,17 @@ async def test_what_ends_a_trouble(bench: Bench, later: Sequence[dict[str, Any]]
     assert {name: entry.trouble.since for name, entry in (await standing(bench)).items()} == (
         {"a": since} if stands else {}
     )
+
+
+async def test_a_run_that_ended_before_it_stored_the_list_is_made_up_for(bench: Bench) -> None:
+    await start(bench, listing("Active", 1), listing("Active", 1, "b"))
+    await bench.update({LISTING: [listing("Sold STC", 2)]})
+    with before(bench.client, "PUT /_doc/troubles-", kill), pytest.raises(Killed):
+        await bench.update({LISTING: [listing("Pending", 3)]})
+    assert (await standing(bench)).keys() == {"a"}
+    assert await served(bench) == ("Pending", True)
+    await bench.update({LISTING: [listing("Pending", 3, "b")]})
+    assert await standing(bench) == {}
 
 
 @pytest.mark.parametrize(
