@@ -1,5 +1,6 @@
 """The gate looks at identities: which records, companies and references would be gone."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -126,6 +127,13 @@ def test_companies_without_a_count_are_written_without_one() -> None:
     assert removal_objection(TEAM, many[:5], 200, 0.05) is None
 
 
+def test_what_moves_is_lost_to_a_company_and_not_to_all() -> None:
+    moves = [CompanyRemovals(f"c{n}", count=8, moved=8, live=400) for n in range(9)]
+    assert removal_objection(TEAM, moves, 1_000, 0.05) is None
+    losses = [replace(removal, moved=0) for removal in moves]
+    assert "would remove 72 of 1,000 live teams" in str(removal_objection(TEAM, losses, 1_000, 0.05))
+
+
 def test_references_follow_from_the_mappings() -> None:
     found = {
         (reference.resource.alias, reference.field.name, reference.target.alias) for reference in declared_references()
@@ -166,6 +174,16 @@ async def test_references_to_what_is_not_rebuilt_are_checked_too(bench: Bench) -
     assert f"{identifier_of(AGENT, 'a0')} names x0" in refused(summary, "agents")
     write(bench.folder, {OFFICE: offices(15)})
     assert "15 of 60 agents would name offices" in refused(await bench.build_folder([OFFICE]), "offices")
+
+
+async def test_those_that_dangle_no_longer_do_not_make_up_for_others(bench: Bench) -> None:
+    """30 agents named offices that were never there and name one that is; of 30 others, 23 lose theirs."""
+    kept, lost, unknown = agents(60, 1)[30:], agents(30, 12), agents(60, 15, "x")[30:]
+    before: dict[Resource, Lines] = {OFFICE: offices(12), AGENT: [*lost, *unknown]}
+    after: dict[Resource, Lines] = {OFFICE: [*offices(1), *offices(12)[10:]], AGENT: [*lost, *kept]}
+    assert "23 of 60 agents would name offices that are not there" in refused(
+        await rebuilt(bench, before, after), "agents"
+    )
 
 
 async def test_references_that_dangle_already_do_not_count(bench: Bench) -> None:
