@@ -102,7 +102,7 @@ chaos-soak: develop  ## Run updates, rebuilds and walks for 30 minutes; prints m
 fuzz: develop  ## Send at least 20,000 requests generated from the OpenAPI document, and fuzz the parser; prints the results.
 	$(BIN)/pytest --soak -s tests/contract/test_openapi_fuzz.py tests/openapi/test_parameter_schemas.py
 
-mutants: develop  ## Break a line at a time in a copy, and see that tests notice; takes about 8 minutes. MUTANTS="--only scope".
+mutants: develop  ## Break a line at a time in a copy, and see that tests notice; takes about 45 minutes. MUTANTS="--only scope".
 	@$(BIN)/python -m tests.mutants $(MUTANTS)
 
 openapi: develop  ## Renew docs/openapi.json and its examples.
