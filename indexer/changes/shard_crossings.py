@@ -106,13 +106,13 @@ class ShardCrossings:
             self.ranges.shard(state.feed_key): read_intervals(state.hidden) for state, _ in states if state.hidden
         }
         self._clocks[copy.id] = present.clock
-        unmarked = [(state, each) for state, each in states if not state.left and state is not present]
+        unmarked = [(state, crossing) for state, crossing in states if not state.left and state is not present]
         for state, _ in unmarked:
             shard = self.ranges.shard(state.feed_key)
             arrived = read_intervals(present.hidden)[-1].end
             before = self._intervals[copy.id].get(shard, ())
             self._intervals[copy.id][shard] = (*before, Interval(arrived, None))
-        return [each for _, each in unmarked]
+        return [crossing for _, crossing in unmarked]
 
 
 async def recall_crossings(
