@@ -8,7 +8,7 @@ Publications are only ever appended, so the number of an event never changes, an
 
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -96,6 +96,12 @@ class StandingTroubles(msgspec.Struct, frozen=True):
 
 def troubles_id(alias: str) -> str:
     return f"troubles-{alias}"
+
+
+def total_troubles(of_resources: Iterable[StandingTroubles]) -> StandingTroubles:
+    """Return the number of records of all resources, and since when the oldest stands."""
+    standing = [found for found in of_resources if found.count]
+    return StandingTroubles(sum(found.count for found in standing), min((found.since for found in standing), default=0))
 
 
 def troubles_sentence(standing: StandingTroubles) -> str:

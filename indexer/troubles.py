@@ -21,7 +21,7 @@ import msgspec
 from elasticsearch import ConflictError
 from msgspec import structs
 
-from cluster.control_index import StandingTroubles, troubles_id, troubles_sentence
+from cluster.control_index import StandingTroubles, total_troubles, troubles_id, troubles_sentence
 from indexer.bulk import BulkWrite
 from indexer.changes.rewrites import version_over, write_all
 from indexer.changes.write_session import open_write_session
@@ -120,7 +120,7 @@ async def _save(context: IndexerContext, resource: Resource, raised: Iterable[Tr
 
 
 async def _change(context: IndexerContext, name: str, changes: Mapping[str, Trouble | None]) -> None:
-    """Change one document; repeated if another run has changed it meanwhile."""
+    """Apply changes to one document; try again if another run has written it in between."""
     index = context.connection.control_index
     while True:
         (part,) = await read_documents(context, [name])
@@ -196,7 +196,7 @@ class TroubleLog:
     async def save(self) -> None:
         """Store the troubles that were raised, and delete those that ended; the live index must be refreshed.
 
-        Another run may have raised or ended some meanwhile, so what is live decides.
+        Another run may have changed the list in between, so it is read again and compared with the live index.
         """
         if not (self._raised or self.standing):
             return
@@ -279,9 +279,8 @@ async def _by_identifier(context: IndexerContext, resource: Resource) -> dict[st
 async def report_standing(context: IndexerContext, summary: RunSummary) -> None:
     """Add what stands on the list, and is not dismissed, to the problems of a run."""
     totals = await _write_totals(context, await standing_troubles(context, RESOURCES))
-    standing = [found for found in totals.values() if found.count]
-    if standing:
-        total = StandingTroubles(sum(found.count for found in standing), min(found.since for found in standing))
+    total = total_troubles(totals.values())
+    if total.count:
         summary.problems.append(f"{troubles_sentence(total)} See `brokerage index troubles`.")
 
 

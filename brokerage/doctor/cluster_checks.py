@@ -16,7 +16,7 @@ from elasticsearch import ApiError, AsyncElasticsearch, AuthorizationException
 from rich.filesize import decimal
 
 from cluster.connection import ConnectionSettings
-from cluster.control_index import Mark, StandingTroubles, troubles_sentence
+from cluster.control_index import Mark, total_troubles, troubles_sentence
 from cluster.index_state import (
     FLOOD_BLOCK_SETTING,
     SHARD_COLUMNS,
@@ -80,10 +80,9 @@ async def keys_finding(client: AsyncElasticsearch, connection: ConnectionSetting
 
 async def troubles_finding(engine: StatusReader, connection: ConnectionSettings) -> Finding:
     """Return whether records are not served as their source says. Requires `read` on the control index."""
-    standing = [found for found in (await read_standing(engine, connection)).values() if found.count]
-    if not standing:
+    total = total_troubles((await read_standing(engine, connection)).values())
+    if not total.count:
         return Finding(subject=TROUBLES, detail="every record is served as its source says")
-    total = StandingTroubles(sum(found.count for found in standing), min(found.since for found in standing))
     return warning(TROUBLES, "some records differ", troubles_sentence(total), "See `brokerage index troubles`.")
 
 

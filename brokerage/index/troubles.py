@@ -10,7 +10,7 @@ from rich.table import Table
 import indexer
 from brokerage.help import epilog
 from brokerage.index.runner import JSON_OPTION, RESOURCE_CHOICE, RESOURCES_BY_NAME, run_on_cluster
-from brokerage.tables import print_table
+from brokerage.tables import plain_table, print_table
 from brokerage_feed.terminal import ExitCode, echo, fail
 from indexer.troubles import ListedTrouble
 from mappings import RESOURCES
@@ -69,9 +69,7 @@ def _dismiss(resources: tuple[str, ...], identifiers: tuple[str, ...]) -> None:
 
 
 def _table(listed: list[ListedTrouble]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for column in _COLUMNS:
-        table.add_column(column, no_wrap=column != "Reason")
+    table = plain_table(*_COLUMNS, folded=["Reason"])
     for entry in listed:
         trouble = entry.trouble
         since = dt.datetime.fromtimestamp(trouble.since / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M")
