@@ -326,28 +326,29 @@ async def read_marks(engine: StatusReader, connection: ConnectionSettings) -> di
 
     Read them before the indices are listed: an index that is swapped in meanwhile names the one that it succeeds.
     """
-    aliases = [*map(connection.alias, RESOURCES)]
-    paths = (f"/{connection.control_index}/_doc/{mark_id(alias)}" for alias in aliases)
-    responses = await asyncio.gather(*(get_within_timeout(engine, path) for path in paths))
-    read = {alias: _mark(body) for alias, (status, body) in zip(aliases, responses, strict=True) if status == 200}
-    return {alias: mark for alias, mark in read.items() if mark is not None}
+    stored = await _control_documents(engine, connection, mark_id)
+    return {alias: mark for alias, document in stored.items() if (mark := _mark(document)) is not None}
 
 
 async def read_standing(engine: StatusReader, connection: ConnectionSettings) -> dict[str, StandingTroubles]:
     """Return how many records are not as their source says, by alias, where there were any; raise ApiError."""
+    stored = await _control_documents(engine, connection, troubles_id)
+    return {alias: msgspec.convert(document, StandingTroubles) for alias, document in stored.items()}
+
+
+async def _control_documents(
+    engine: StatusReader, connection: ConnectionSettings, name_of: Callable[[str], str]
+) -> dict[str, Any]:
+    """Return the contents of each alias's document in the control index, where there is one; raise ApiError."""
     aliases = [*map(connection.alias, RESOURCES)]
-    paths = (f"/{connection.control_index}/_doc/{troubles_id(alias)}" for alias in aliases)
+    paths = (f"/{connection.control_index}/_doc/{name_of(alias)}" for alias in aliases)
     responses = await asyncio.gather(*(get_within_timeout(engine, path) for path in paths))
-    return {
-        alias: msgspec.convert(body["_source"], StandingTroubles)
-        for alias, (status, body) in zip(aliases, responses, strict=True)
-        if status == 200
-    }
+    return {alias: body["_source"] for alias, (status, body) in zip(aliases, responses, strict=True) if status == 200}
 
 
 def _mark(document: Mapping[str, Any]) -> Mark | None:
     try:
-        return msgspec.convert(document["_source"], Mark)
+        return msgspec.convert(document, Mark)
     except msgspec.ValidationError:
         return None
 

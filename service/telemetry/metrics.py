@@ -153,11 +153,12 @@ def _troubles(standing: Mapping[str, StandingTroubles] | None, connection: Conne
         "When the oldest of them could not be read for the first time, in seconds since 1970.",
         labels=["resource"],
     )
-    for resource in () if standing is None else RESOURCES:
-        found = (standing or {}).get(connection.alias(resource), StandingTroubles())
-        count.add_metric([resource.alias], found.count)
-        if found.count:
-            since.add_metric([resource.alias], found.since / 1000)
+    if standing is not None:
+        for resource in RESOURCES:
+            found = standing.get(connection.alias(resource), StandingTroubles())
+            count.add_metric([resource.alias], found.count)
+            if found.count:
+                since.add_metric([resource.alias], found.since / 1000)
     yield from (count, since)
 
 
