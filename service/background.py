@@ -1,9 +1,9 @@
-"""Work that a process does for as long as it runs, and work that lets others run meanwhile."""
+"""Background tasks of a process, and long loops that let other requests run in between."""
 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
@@ -45,3 +45,9 @@ async def in_turns(elements: Iterable[Element]) -> AsyncIterator[Element]:
         if time.thread_time() - began >= _TURN_SECONDS:
             await asyncio.sleep(0)
             began = time.thread_time()
+
+
+async def batches_in_turns(elements: Sequence[Element], size: int) -> AsyncIterator[Sequence[Element]]:
+    """Yield elements in batches of `size`, as `in_turns` does."""
+    async for at in in_turns(range(0, len(elements), size)):
+        yield elements[at : at + size]

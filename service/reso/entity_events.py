@@ -37,7 +37,7 @@ from service.reso.filter.expression import (
     fold,
 )
 from service.reso.filter.value_matchers import MAX_INT64, ConstantMatcher, IntegerMatcher
-from service.reso.ordering import Position, SkipToken, SortKind
+from service.reso.ordering import Position, SkipToken, SortKind, skip_positions
 from service.reso.protocol import FILTER, ORDER_BY, SELECT, EventsForgotten, entity_url, service_root_url
 from service.reso.sets.declarations import ENTITY_SET_BY_RESOURCE
 from service.reso.sets.edm_types import EdmType
@@ -337,14 +337,10 @@ class EventPageSource:
 
     async def position_after(self, number: int) -> Position | None:
         """Return the position after the first `number` events, None if there are fewer."""
-        position: Position = ()
-        for _ in range(0, number, _POSITIONS_AT_ONCE):
-            wanted = min(number, _POSITIONS_AT_ONCE)
-            events = await self._read(position, wanted)
-            if len(events) < wanted:
-                return None
-            position, number = self.position(events[-1]), number - wanted
-        return position
+        return await skip_positions(self._read_positions, number, _POSITIONS_AT_ONCE)
+
+    async def _read_positions(self, after: Position, size: int) -> list[Position]:
+        return [self.position(event) for event in await self._read(after, size)]
 
     async def count(self) -> int:
         """Return the total number of events."""

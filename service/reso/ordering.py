@@ -3,7 +3,7 @@
 Nulls come before all values, as OData defines it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from hashlib import sha256
@@ -100,6 +100,23 @@ _DIGEST_BYTES = 8
 _SafeInteger = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 # The sort values of the last row that was returned.
 Position = tuple[str | int | float | None, ...]
+
+
+async def skip_positions(
+    read: Callable[[Position, int], Awaitable[Sequence[Position]]], number: int, at_once: int
+) -> Position | None:
+    """Return the position after the first `number` rows, None if there are fewer.
+
+    `read` returns at most so many positions after another one. They are read `at_once` by `at_once`, to bound memory.
+    """
+    position: Position = ()
+    for first in range(0, number, at_once):
+        wanted = min(at_once, number - first)
+        positions = await read(position, wanted)
+        if len(positions) < wanted:
+            return None
+        position = positions[-1]
+    return position
 
 
 class SkipToken(msgspec.Struct, frozen=True, array_like=True):

@@ -187,12 +187,9 @@ def _preferred(accept: str, offered: tuple[Format, ...]) -> Format | None:
 
 def _weight(offer: Format, ranges: tuple[MediaRange, ...]) -> float:
     """Return the weight of the most specific range that includes a format, 0 if there is none."""
-    fitting = [accepted for accepted in ranges if offer.fits(accepted)]
-    return (
-        max(fitting, key=lambda accepted: (-accepted.media_type.count("*"), len(accepted.parameters))).weight
-        if fitting
-        else 0
-    )
+    fitting = filter(offer.fits, ranges)
+    specific = max(fitting, key=lambda found: (-found.media_type.count("*"), len(found.parameters)), default=None)
+    return 0 if specific is None else specific.weight
 
 
 # Allowed in a query (RFC 3986, section 3.4), except its separators and the plus sign, which means a space.

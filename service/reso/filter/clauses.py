@@ -272,17 +272,15 @@ def _escaped(text: str) -> str:
 def _regexps(before: str, texts: Sequence[str], after: str) -> Iterator[str]:
     """Yield regular expressions for alternatives, as few as their length allows."""
     room = _MAX_REGEXP_LENGTH - len(f"{before}(){after}")
-    chosen: list[str] = []
+    chosen, length = list[str](), 0
     for text in texts:
-        if chosen and sum(map(_utf16_length, chosen)) + len(chosen) + _utf16_length(text) > room:
+        added = len(text.encode("utf-16-le", "surrogatepass")) // 2
+        if chosen and length + added > room:
             yield f"{before}({'|'.join(chosen)}){after}"
-            chosen = []
+            chosen, length = [], 0
         chosen.append(text)
+        length += added + len("|")
     yield f"{before}({'|'.join(chosen)}){after}"
-
-
-def _utf16_length(text: str) -> int:
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import msgspec
 
 from mappings.data_dictionary import MODIFICATION_TIMESTAMP
 from mappings.resource import Resource
-from service.background import in_turns
+from service.background import batches_in_turns
 from service.http.responses import JsonBytes
 from service.request_context import RequestContext
 from service.reso.cost import Searched, charge_count
@@ -251,8 +251,7 @@ class ChildSelection:
     async def children_of(self, parents: Sequence[EntityRow]) -> list[ChildRow]:
         """Return the matching children of parents, in the order of their keys."""
         found: list[ChildRow] = []
-        async for at in in_turns(range(0, len(parents), _PARENTS_OF_A_TURN)):
-            few = parents[at : at + _PARENTS_OF_A_TURN]
+        async for few in batches_in_turns(parents, _PARENTS_OF_A_TURN):
             # A list that the key may not see is empty.
             for parent, record in zip(few, self.parents.shown(few), strict=True):
                 found += self._children_of(parent, record)

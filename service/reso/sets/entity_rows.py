@@ -19,7 +19,7 @@ from service.projection import Variant
 from service.request_context import RequestContext
 from service.reso.cost import Searched
 from service.reso.filter.clauses import MATCH_NONE
-from service.reso.ordering import BY_KEY, Position, SortOrder, SortValue
+from service.reso.ordering import BY_KEY, Position, SortOrder, SortValue, skip_positions
 from service.reso.protocol import FILTER
 from service.reso.sets.entity_encoder import EntityHit, decode_raw_hits
 from service.reso.sets.entity_set import EntityHeader
@@ -196,14 +196,10 @@ class EntityRecords:
 
     async def position_after(self, number: int) -> Position | None:
         """Return the position after the first `number` rows, None if there are fewer."""
-        position: Position = ()
-        for _ in range(0, number, _POSITIONS_AT_ONCE):
-            wanted = min(number, _POSITIONS_AT_ONCE)
-            rows = await self._merged(self._read_positions, position, wanted)
-            if len(rows) < wanted:
-                return None
-            position, number = rows[-1].position, number - wanted
-        return position
+        return await skip_positions(self._positions, number, _POSITIONS_AT_ONCE)
+
+    async def _positions(self, after: Position, size: int) -> list[Position]:
+        return [row.position for row in await self._merged(self._read_positions, after, size)]
 
     async def count(self) -> int:
         """Return the total number of rows."""

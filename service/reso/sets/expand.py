@@ -13,7 +13,7 @@ import msgspec
 import orjson
 
 from mappings.resource import Resource
-from service.background import in_turns
+from service.background import batches_in_turns, in_turns
 from service.errors import InvalidRequest
 from service.request_context import RequestContext
 from service.reso.cost import Searched
@@ -100,8 +100,8 @@ class ExpandedPageSource:
             if expansion.navigation.children is None
         }
         expanded: list[bytes] = []
-        async for at in in_turns(range(0, len(rows), _ROWS_OF_A_TURN)):
-            expanded += self._encode(rows[at : at + _ROWS_OF_A_TURN], linked)
+        async for few in batches_in_turns(rows, _ROWS_OF_A_TURN):
+            expanded += self._encode(few, linked)
         return b"[%b]" % b",".join(expanded)
 
     def _encode(self, rows: Sequence[ExpandedRow], linked: Mapping[Expansion, Mapping[str, bytes]]) -> list[bytes]:
@@ -138,9 +138,8 @@ class ExpandedPageSource:
         name = expansion.navigation.name
         distinct = {row.linked[name].id: row.linked[name] for row in rows if name in row.linked}
         source = _page_source(self.call, expansion.navigation.target, expansion.properties, distinct)
-        keys, encoded = list(distinct), dict[str, bytes]()
-        async for at in in_turns(range(0, len(keys), _ROWS_OF_A_TURN)):
-            few = keys[at : at + _ROWS_OF_A_TURN]
+        encoded: dict[str, bytes] = {}
+        async for few in batches_in_turns(list(distinct), _ROWS_OF_A_TURN):
             encoded |= zip(few, source.encode_each([distinct[key] for key in few]), strict=True)
         return encoded
 
