@@ -8,16 +8,13 @@ from functools import partial
 
 from brokerage_feed.errors import ResourceNotLoaded, TokenExpired
 from brokerage_feed.feed import Feed
-from brokerage_feed.http_client import MAX_LINE_BYTES
 from brokerage_feed.messages import ChangeBatch, SnapshotRecord
-from brokerage_feed.published_files import FileUpdater
+from brokerage_feed.published_files import BATCH_BYTES, BATCH_RECORDS, FileUpdater
 from brokerage_feed.pull_progress import PullStage, PullStatus
 from brokerage_feed.sqlite_copy import SqliteCopy
 
 TouchedRecords = set[tuple[str, str]]
 
-# A batch is in memory.
-BATCH_RECORDS, _BATCH_BYTES = 1000, MAX_LINE_BYTES
 # Prevents an endless loop if tokens expire before their snapshots are complete.
 _MAX_ROUNDS = 3
 # Between two requests for a resource of which the service has no data.
@@ -185,7 +182,7 @@ async def _batches(records: AsyncIterator[SnapshotRecord]) -> AsyncIterator[list
     async for record in records:
         batch.append(record)
         size += record.size
-        if len(batch) == BATCH_RECORDS or size >= _BATCH_BYTES:
+        if len(batch) == BATCH_RECORDS or size >= BATCH_BYTES:
             yield batch
             batch, size = [], 0
     if batch:

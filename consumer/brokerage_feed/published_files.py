@@ -28,7 +28,7 @@ else:
 
 _FORMAT = "ndjson.zst"
 # A batch is in memory.
-_BATCH_RECORDS, _BATCH_BYTES = 1000, MAX_LINE_BYTES
+BATCH_RECORDS, BATCH_BYTES = 1000, MAX_LINE_BYTES
 # The changes since an older publication can take longer than a snapshot.
 _FRESH = dt.timedelta(days=7)
 # The scope cannot be published, the key may not see all fields, or nothing is published.
@@ -153,7 +153,7 @@ def _header(published: PublishedFiles) -> SnapshotHeader:
 def _take(items: Iterator[Item]) -> list[Item]:
     """Return the next items, as many as a batch may have; none at the end."""
     taken, size = list[Item](), 0
-    while len(taken) < _BATCH_RECORDS and size < _BATCH_BYTES and (item := next(items, None)) is not None:
+    while len(taken) < BATCH_RECORDS and size < BATCH_BYTES and (item := next(items, None)) is not None:
         taken.append(item)
         size += item.size
     return taken

@@ -143,7 +143,7 @@ async def test_a_load_that_was_stopped_continues_after_its_last_record(
     fill(served.stand_in, random.Random(4))  # noqa: S311 - repeatable
     published = served.stand_in.publish("listings", 1_100)
     with monkeypatch.context() as patched:
-        patched.setattr("brokerage_feed.published_files._BATCH_RECORDS", 100)
+        patched.setattr("brokerage_feed.published_files.BATCH_RECORDS", 100)
         patched.setattr(SqliteCopy, "add_snapshot_records", stop_after(14, SqliteCopy.add_snapshot_records))
         code, _, _ = await run(tmp_path, "--url", served.url, "--resources", "listings")
     assert code == 1
