@@ -131,12 +131,14 @@ def answering(*answers: bytes) -> Script:
     return script
 
 
-def silent(*, after: bytes = b"") -> Script:
+def silent(*, after: bytes = b"", is_half_closed: bool = False) -> Script:
     """Return a script that reads a request, sends `after`, then waits until the client closes."""
 
     async def script(connection: Connection) -> None:
         await connection.request()
         await connection.send(after)
+        if is_half_closed:
+            connection.writer.write_eof()
         await connection.reader.read()
 
     return script

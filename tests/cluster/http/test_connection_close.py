@@ -1,18 +1,41 @@
 """When `ReadingNode` gives a connection up, and what cannot be reached at all."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 from elastic_transport import ConnectionError as NodeConnectionError
 from elastic_transport import NodeConfig
 
 from cluster.http.nodes import ReadingNode
-from tests.cluster.http.http_responses import chunked, with_length
+from tests.cluster.http.http_responses import chunked, until_close, with_length
 from tests.loops import Run, on_each_loop
-from tests.network.server import Connection, answering, serving
+from tests.network.server import Connection, Script, answering, serving, silent
 from tests.waiting import until
 
 ANSWER = with_length(b"x")
+
+
+async def expect_a_connection_each(script: Script, requests: int) -> None:
+    """Send some requests, each of which must be answered, and must end its connection."""
+    async with serving(script) as server:
+        node = server.node()
+        for number in range(1, requests + 1):
+            assert (await node.perform_request("GET", "/")).body == b"x"
+            await until(lambda: server.open == 0)
+            assert server.accepted == number
+
+
+def answering_after(wait: Callable[[], Awaitable[object]]) -> Script:
+    """Return a script that answers one request of a connection, after a wait."""
+
+    async def script(connection: Connection) -> None:
+        await connection.request()
+        await wait()
+        await connection.send(ANSWER)
+        await connection.reader.read()
+
+    return script
 
 
 @pytest.mark.parametrize("later", [False, True])
@@ -28,12 +51,7 @@ async def test_unexpected_bytes_close_the_connection(later: bool) -> None:
             await connection.send(ANSWER + with_length(b"stray"))
         await connection.reader.read()
 
-    async with serving(script) as server:
-        node = server.node()
-        for number in (1, 2):
-            assert (await node.perform_request("GET", "/")).body == b"x"
-            await until(lambda: server.open == 0)
-            assert server.accepted == number
+    await expect_a_connection_each(script, requests=2)
 
 
 @on_each_loop
@@ -55,15 +73,19 @@ async def test_bytes_that_come_before_the_answer_is_fetched_end_the_connection()
         assert node._idle_connection() is None
 
 
-@pytest.mark.parametrize("answer", [with_length(b"x", b"Connection: close"), chunked([b"x"], b"connection: close")])
+@pytest.mark.parametrize(
+    "script",
+    [
+        answering(with_length(b"x", b"Connection: close")),
+        answering(chunked([b"x"], b"connection: close")),
+        silent(after=with_length(b"x"), is_half_closed=True),
+        silent(after=until_close(b"x"), is_half_closed=True),
+    ],
+    ids=["length", "chunked", "half-closed", "until-close"],
+)
 @on_each_loop
-async def test_a_server_may_end_the_connection_with_its_answer(answer: bytes) -> None:
-    async with serving(answering(answer)) as server:
-        node = server.node()
-        for number in (1, 2, 3):
-            assert (await node.perform_request("GET", "/")).body == b"x"
-            await until(lambda: server.open == 0)
-            assert server.accepted == number
+async def test_a_server_may_end_the_connection_with_its_answer(script: Script) -> None:
+    await expect_a_connection_each(script, requests=3)
 
 
 @on_each_loop
@@ -80,15 +102,7 @@ async def test_a_connection_that_waited_too_long_is_not_used_again(monkeypatch: 
 
 @on_each_loop
 async def test_close_ends_every_connection_that_waits() -> None:
-    arrived = asyncio.Barrier(5)
-
-    async def script(connection: Connection) -> None:
-        await connection.request()
-        await arrived.wait()
-        await connection.send(ANSWER)
-        await connection.reader.read()
-
-    async with serving(script) as server:
+    async with serving(answering_after(asyncio.Barrier(5).wait)) as server:
         node = server.node()
         await asyncio.gather(*(node.perform_request("GET", "/") for _ in range(5)))
         assert server.open == 5
@@ -99,14 +113,7 @@ async def test_close_ends_every_connection_that_waits() -> None:
 @on_each_loop
 async def test_an_answer_that_comes_after_close_leaves_no_connection_behind() -> None:
     closed = asyncio.Event()
-
-    async def script(connection: Connection) -> None:
-        await connection.request()
-        await closed.wait()
-        await connection.send(ANSWER)
-        await connection.reader.read()
-
-    async with serving(script) as server:
+    async with serving(answering_after(closed.wait)) as server:
         node = server.node()
         asking = asyncio.create_task(node.perform_request("GET", "/"))
         await until(lambda: server.open == 1)

@@ -10,9 +10,9 @@ from elastic_transport import ConnectionError as NodeConnectionError
 from elastic_transport import ConnectionTimeout, NodeConfig
 
 from cluster.http.nodes import ReadingNode
-from tests.cluster.http.http_responses import OK, until_close, with_length
+from tests.cluster.http.http_responses import OK, with_length
 from tests.loops import Run, on_each_loop
-from tests.network.server import Connection, serving, silent
+from tests.network.server import serving, silent
 from tests.waiting import until
 
 # Longer than any test may take.
@@ -66,30 +66,7 @@ async def test_a_host_that_the_system_gives_up_on_is_an_error_not_a_time_out() -
 @pytest.mark.parametrize("begun", [b"", OK, with_length(b"x" * 9)[:-4]])
 @on_each_loop
 async def test_a_server_that_will_send_no_more_is_not_waited_for(begun: bytes) -> None:
-    async def script(connection: Connection) -> None:
-        await connection.request()
-        await connection.send(begun)
-        connection.writer.write_eof()
-        await connection.reader.read()
-
-    async with serving(script) as server:
+    async with serving(silent(after=begun, is_half_closed=True)) as server:
         with pytest.raises(NodeConnectionError):
             await server.node().perform_request("GET", "/", request_timeout=HOUR_SECONDS)
         await until(lambda: server.open == 0)
-
-
-@pytest.mark.parametrize("answer", [with_length(b"x"), until_close(b"x")])
-@on_each_loop
-async def test_an_answer_before_the_end_is_whole_and_its_connection_is_not_used_again(answer: bytes) -> None:
-    async def script(connection: Connection) -> None:
-        await connection.request()
-        await connection.send(answer)
-        connection.writer.write_eof()
-        await connection.reader.read()
-
-    async with serving(script) as server:
-        node = server.node()
-        for number in (1, 2):
-            assert (await node.perform_request("GET", "/")).body == b"x"
-            await until(lambda: server.open == 0)
-            assert server.accepted == number
