@@ -129,7 +129,7 @@ async def _replicate(
 
     def report_wait(sentence: str) -> None:
         report(sentence)
-        # Progress may go to a file, and a run that waits look like one that hangs.
+        # Progress may go to a file. Without this line, a run that waits looks like one that hangs.
         if not sys.stdout.isatty() and sys.stderr.isatty():
             _say(sentence)
 

@@ -1,8 +1,8 @@
 """Compaction: merges the live indices whose shards are fragmented, one index at a time, when the cluster is quiet.
 
-It changes no document and no setting, so it needs none of the locks: updates, builds and swaps go on. What it needs to
-know, Elasticsearch knows: the fragmentation of an index says whether a merge is due, and a task whose X-Opaque-Id names
-the index that one is running. So a command finds the merge of one that was killed, and follows it to its end.
+It changes no document and no setting, so it needs none of the locks: updates, builds and swaps go on. It keeps no state
+of its own: the fragmentation of an index shows whether a merge is due, and a task whose X-Opaque-Id names the index
+shows that one is running. So a command finds the merge of one that was killed, and follows it to its end.
 
 A merge drops only deleted documents that no copy of a shard can still ask for. What a copy may need, if it comes back
 after a failure, is held by a lease, which Elasticsearch moves on every 30 s, and by the last flush. A merge soon after

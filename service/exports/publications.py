@@ -186,7 +186,7 @@ class FileSlice(NamedTuple):
 def requested_slice(headers: MultiMapping[str], tag: str, size: int) -> FileSlice:
     """Return what a request gets of a file; raise PreconditionFailed or RangeNotSatisfiable.
 
-    There is no modification date that clients could use: the tag is the SHA-256 of the file.
+    Conditions compare the tag alone, the SHA-256 of the file: files have no `Last-Modified`.
     """
     if (required := _tags(headers, "If-Match")) and not {tag, "*"} & required:
         raise PreconditionFailed

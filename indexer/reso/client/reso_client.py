@@ -174,7 +174,7 @@ class ResoClient:
         try:
             return urlsplit(urljoin(f"{self._root}/", link))
         except ValueError as error:
-            raise SourceError(f"{entity}: the source sends a next link that is no address: {error}.") from None
+            raise SourceError(f"{entity}: the source sends a next link that is not a URL: {error}.") from None
 
     async def fetch_record(self, query: ODataQuery, key: str) -> dict[str, Any] | None:
         """Return a record by the literal of its key, None if the source has no such record."""
