@@ -27,7 +27,7 @@ class Searched(NamedTuple):
 
     clauses: Iterable[tuple[Resource, Iterable[Clause]]]
     compared_parents: int = 0
-    skipped_row: float = 0.015
+    skipped_row: float = 0.03
 
     @property
     def milliseconds(self) -> float:

@@ -39,8 +39,24 @@ async def test_pages_end_within_the_children_of_a_parent(world: World, odata: OD
             small = {"Prefer": f"odata.maxpagesize={size}"}
             found = await odata.walk(name, "all", small, orderby=key + order, select=key, filter=text)
             assert [row[key] for row in found] == expected
-    page = await odata.page(name, skip=3, top=5, select=key)
-    assert [entity[key] for entity in page["value"]] == everything[3:8]
+
+
+@pytest.mark.parametrize("name", CHILD_KEYS)
+async def test_rows_are_skipped_exactly(world: World, odata: ODataClient, name: str) -> None:
+    key = CHILD_KEYS[name]
+    everything = [entry[key] for entry in expected_children(world, name)]
+    middle = everything[len(everything) // 2]
+    some = ",".join(map(quoted, [everything[0], everything[1], middle, everything[-1]]))
+    cases: dict[str, list[str]] = {
+        f"{key} ne null": everything,
+        f"{key} ne {quoted(middle)}": [one for one in everything if one != middle],
+        f"not ({key} in ({some}))": [one for one in everything if quoted(one) not in some],
+    }
+    for text, expected in cases.items():
+        for order, rows in (("", expected), (" desc", expected[::-1])):
+            for skip in (1, 2, 3, 7, len(rows) // 2, len(rows) - 1, len(rows), len(rows) + 1):
+                page = await odata.page(name, filter=text, orderby=key + order, skip=skip, top=2, select=key)
+                assert [entity[key] for entity in page["value"]] == rows[skip : skip + 2], (text, order, skip)
 
 
 @pytest.mark.parametrize("name", CHILD_KEYS)

@@ -8,6 +8,7 @@ from functools import partial
 import msgspec
 
 from mappings.resource import Resource
+from service.background import batches_in_turns
 from service.errors import Forbidden, InvalidRequest
 from service.request_context import RequestContext
 from service.reso.cost import Searched, charge_count
@@ -20,6 +21,7 @@ from service.reso.sets.entity_set import EntityProperty, EntitySet
 from service.search.query import by_id
 
 _encode = msgspec.json.Encoder().encode
+_ROWS_OF_A_TURN = 50
 
 
 @dataclass(frozen=True)
@@ -62,9 +64,12 @@ class EntityPageSource:
 
     async def encode_rows(self, rows: Sequence[EntityRow]) -> bytes:
         """Return rows as a JSON array, in order; once, as records are converted in place."""
-        self._convert(rows)
-        # In one call, which takes two thirds of the time of one for each.
-        return _encode([row.record for row in rows])
+        encoded: list[bytes] = []
+        # Many in one call: it takes two thirds of the time of one for each.
+        async for some in batches_in_turns(rows, _ROWS_OF_A_TURN):
+            self._convert(some)
+            encoded.append(_encode([row.record for row in some])[1:-1])
+        return b"[%b]" % b",".join(encoded)
 
     def encode_each(self, rows: Sequence[EntityRow]) -> list[bytes]:
         """Return rows whose records are JSON text as JSON objects, in order."""
@@ -82,8 +87,8 @@ class EntityPageSource:
                 self.call.sent.names(resource, [row.id for row in own])
             self._encoder(resource).convert([row.source for row in own])
 
-    def _decode(self, resource: Resource, response: bytes) -> list[EntityHit]:
-        return self._encoder(resource).decode(response, self.records.variant(resource))
+    async def _decode(self, resource: Resource, response: bytes) -> list[EntityHit]:
+        return await self._encoder(resource).decode(response, self.records.variant(resource))
 
     def _encoder(self, resource: Resource) -> EntityEncoder:
         return entity_encoder(resource, self.properties)

@@ -31,7 +31,8 @@ _COSTS: dict[int, tuple[str, ...]] = {
         "/v1/reso/Member?$filter=contains(OfficeKey,'a')",
     ),
     3: (
-        "/v1/reso/Property?$skip=2000",
+        "/v1/reso/Property?$skip=1000",
+        "/v1/reso/Media?$skip=1000",
         "/v1/reso/Property?$top=1000&$expand=Media",
         "/v1/reso/Property?$filter=contains(City,'a')",
     ),
