@@ -151,11 +151,15 @@ class ResourceUnavailable(ApiError, status=503, code="temporarily-unavailable", 
 
 
 class NotLoaded(ApiError, status=503, code="not-loaded", title="Not loaded"):
-    """Nothing was ever loaded for a resource: there is nothing to copy yet."""
+    """Nothing was ever loaded, of any resource. One that alone was never loaded is empty (decision 58)."""
 
-    def __init__(self, title: str) -> None:
-        """Take the resource's name as in a sentence, for example `sold listing`."""
-        super().__init__(f"No {title} data has been loaded yet. Try again later.", headers={"Retry-After": "60"})
+    def __init__(self) -> None:
+        """Name the command that loads the first data."""
+        super().__init__(
+            "Nothing has been loaded into this service yet. Its operator loads data with "
+            "`brokerage index reindex SOURCE`.",
+            headers={"Retry-After": "60"},
+        )
 
 
 class RebuildDue(EngineUnavailable):

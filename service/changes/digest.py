@@ -14,8 +14,8 @@ from mappings.resource import Resource
 from mappings.stored_document import Digest
 from mappings.visibility import ShownContent
 from service import token
-from service.errors import InvalidRequest, NotLoaded
-from service.feed.entries import FeedView, HashSums, published_mark, sum_aggregations
+from service.errors import InvalidRequest
+from service.feed.entries import FeedView, HashSums, mark_of_copy, sum_aggregations
 from service.feed.parameters import BucketPrefixes, FeedFilters, resource_from_path
 from service.feed.streaming import content_hex
 from service.http.responses import json_response
@@ -208,10 +208,8 @@ async def read_digest(call: RequestContext) -> web.Response:
 
     Counts and digests come by identifier bucket; prefixes of 4 digits also list the records."""
     resource, view = resource_from_path(call), FeedView(call)
-    mark = await published_mark(call, resource)
-    if mark is None:
-        raise NotLoaded(resource.title)
-    bucket_list = await _search_buckets(call, view, resource, mark)
+    mark = await mark_of_copy(call, resource)
+    bucket_list = BucketList() if mark is None else await _search_buckets(call, view, resource, mark)
     text = await call.services.tokens.seal(token.encode_token(view.fingerprint, {resource: FeedPosition.latest(mark)}))
     total = bucket_list.total
     digest = f"{total.total:016x}"

@@ -22,8 +22,8 @@ from mappings.resource import Resource
 from mappings.stored_document import RECORD_DELIMITER, Digest, feed_key, feed_key_range
 from mappings.visibility import ShownContent
 from service import token
-from service.errors import ApiError, EngineUnavailable, NotLoaded, ResourceUnavailable
-from service.feed.entries import SOURCE_KEY, FeedView, decode_hits, digest_body, parse_digest, published_mark
+from service.errors import ApiError, EngineUnavailable
+from service.feed.entries import SOURCE_KEY, FeedView, decode_hits, digest_body, mark_of_copy, parse_digest
 from service.feed.parameters import FeedFilters, FeedKeyParameter, resource_from_path
 from service.feed.streaming import StreamedResponse, StreamPayload, encode_records, iso_timestamp
 from service.http.negotiation import ContentCoding
@@ -287,13 +287,18 @@ async def stream_snapshot(
     """Yield the lines of a snapshot, a page at a time; raise ApiError.
 
     `mark` must be read before the PIT is opened: the snapshot then covers it, and changes continue from its token.
+    Without one, nothing was ever loaded: changes begin with the first load.
     """
+    if mark is None:
+        yield await _encode_first_line(view, resource, None, 0, None if after is None else str(after))
+        yield _encode_last_line(Digest(), None)
+        return
     call, last, sent = view.call, str(after or ""), 0
     selection = Selection(resource, call.scope, tuple(view.clauses(resource)))
     call.require(resource, view.required_fields(resource))
     if call.sent is not None:
         call.sent.searches(resource, mark)
-    shard_scope = await shards_of_request(call, resource, mark.sequence if mark else None)
+    shard_scope = await shards_of_request(call, resource, mark.sequence)
     async with open_point_in_time(call.services.engine, call.services.indices[resource].alias, shard_scope) as point:
         digest = await point.digest(selection, view.content(resource), last)
         yield await _encode_first_line(view, resource, mark, digest.count, last or None)
@@ -309,7 +314,7 @@ async def stream_snapshot(
             yield page.encoded
     if sent != digest.count:
         raise EngineUnavailable(f"A snapshot of {digest.count} {resource.alias} returned {sent}.")
-    yield _encode(_LastLine(digest.count, f"{digest.total:016x}", last or None)) + b"\n"
+    yield _encode_last_line(digest, last or None)
 
 
 async def _encode_first_line(
@@ -319,6 +324,10 @@ async def _encode_first_line(
     text = await view.call.services.tokens.seal(contents)
     as_of = iso_timestamp(mark.clock if mark else 0).decode()
     return _encode(_FirstLine(resource.alias, text, as_of, count, schema_fingerprint(resource), after)) + b"\n"
+
+
+def _encode_last_line(digest: Digest, last: str | None) -> bytes:
+    return _encode(_LastLine(digest.count, f"{digest.total:016x}", last)) + b"\n"
 
 
 _RESOURCE_BY_ALIAS = {resource.alias: resource for resource in RESOURCES}
@@ -345,17 +354,12 @@ async def take_snapshot(call: RequestContext) -> web.Response:
 
 
 async def _start_stream(call: RequestContext, resource: Resource, slot: AdmissionSlot) -> StreamedResponse:
-    mark = await published_mark(call, resource)
+    mark = await mark_of_copy(call, resource)
     sent = call.parameters["after"]
     lines = stream_snapshot(FeedView(call), resource, mark, None if sent is None else SnapshotPosition(*sent))
     coding = negotiate_coding(call.client.headers)
     encoding = {} if coding is ContentCoding.IDENTITY else {"Content-Encoding": coding}
-    # Errors before the first line still get an error status.
-    try:
-        first_line = await anext(lines)
-    except ResourceUnavailable:
-        # Without a mark, nothing is being rebuilt.
-        raise (NotLoaded if mark is None else ResourceUnavailable)(resource.title) from None
+    first_line = await anext(lines)  # errors before it still get an error status
     body = StreamPayload(first_line, lines, coding, slot)
     return StreamedResponse(body, {**OPERATION_HEADERS, "Cache-Control": "no-store", **encoding})
 

@@ -10,7 +10,7 @@ from aiohttp.payload import Payload
 from mappings.fields import View
 from mappings.resource import Resource
 from service import token
-from service.errors import InvalidRequest, NotLoaded
+from service.errors import InvalidRequest
 from service.exports.files import EXPORT_HEADERS, entity_tag, record_download, validators
 from service.exports.publications import (
     Delivery,
@@ -22,7 +22,7 @@ from service.exports.publications import (
     PublishedFile,
     requested_slice,
 )
-from service.feed.entries import FeedView, published_mark
+from service.feed.entries import FeedView, mark_of_copy
 from service.feed.parameters import FeedFilters, FeedTokens, resource_from_path
 from service.http.responses import json_response
 from service.keys.authentication import Bearer
@@ -191,12 +191,10 @@ def _require_readable(call: RequestContext, resource: Resource) -> str:
 
 async def _require_current(call: RequestContext, resource: Resource, manifest: Manifest) -> FeedPosition:
     """Return the position of a manifest's token; raise NotPublished if changes cannot continue from it."""
-    mark = await published_mark(call, resource)
-    if mark is None:
-        raise NotLoaded(resource.title)
+    mark = await mark_of_copy(call, resource)
     view = company_view(call.services, call.directory, manifest.company)
     position = await token_position(view, resource, manifest.token)
-    if position is None or position.is_expired(mark):
+    if mark is None or position is None or position.is_expired(mark):
         raise NotPublished(resource.alias)
     return position
 

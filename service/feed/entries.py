@@ -24,7 +24,7 @@ from mappings.stored_document import (
     split_document_id,
 )
 from mappings.visibility import ADDRESS_SWITCH, LISTING_SWITCH, WHOLE_CONTENT, ShownContent, refuses
-from service.errors import RebuildDue
+from service.errors import DataReplaced, RebuildDue
 from service.http.responses import JsonBytes
 from service.projection import Variant
 from service.request_context import UNDERSCORE_PARAMETER, RequestContext
@@ -304,16 +304,25 @@ def _has_deactivation(resource: Resource) -> bool:
 async def published_mark(call: RequestContext, resource: Resource) -> Mark | None:
     """Return the mark of a resource, None before its first build; raise ApiError.
 
-    That is the case if the mark cannot be renewed, its index is unusable, or its data were replaced.
+    That is the case if the mark cannot be renewed, its index is unusable, or not the one that its mark describes.
     """
-    mark = await call.services.indices[resource].mark.get_renewed()
+    engine, index = call.services.engine, call.services.indices[resource]
+    engine.require_available(index.alias)
+    mark = await index.mark.get_renewed()
     if mark is not None:
-        require_described(call, resource)
+        engine.require_continued(index.alias)
     return mark
 
 
-def require_described(call: RequestContext, resource: Resource) -> None:
-    """Raise ApiError if the index of a resource is unusable, or not the one that its mark describes."""
-    engine, alias = call.services.engine, call.services.indices[resource].alias
-    engine.require_available(alias)
-    engine.require_continued(alias)
+async def mark_of_copy(call: RequestContext, resource: Resource) -> Mark | None:
+    """Return the mark that a copy begins with, None if the resource was never loaded; raise ApiError.
+
+    A resource that was loaded is not copied without its mark.
+    """
+    mark = await published_mark(call, resource)
+    if mark is None:
+        index = call.services.indices[resource]
+        mark = await index.mark.refreshed()
+        if mark is None and index.alias not in call.services.engine.live.never_loaded:
+            raise DataReplaced
+    return mark

@@ -21,7 +21,7 @@ from mappings.resource import Resource
 from mappings.search_fields import SYSTEM_FIELDS, SearchField
 from mappings.shards import ShardRanges, read_ranges
 from mappings.stored_document import EXACT
-from service.errors import ApiError, DeadlineExceeded, EngineUnavailable
+from service.errors import ApiError, DeadlineExceeded, EngineUnavailable, NotLoaded, ResourceUnavailable
 from service.search.cached_value import CachedValue
 from service.search.query import MissingFields
 
@@ -38,7 +38,7 @@ CLUSTER_SUBJECTS = (ENGINE_SUBJECT, CLUSTER_SUBJECT)
 class FindingState(StrEnum):
     OK = "ok"
     UNKNOWN = "unknown"  # a privilege is missing, or there was no response in time
-    ABSENT = "absent"  # nothing was ever loaded: requests for it get 503, but nothing is broken
+    ABSENT = "absent"  # nothing was ever loaded: requests find nothing, or get 503 if that is so of every resource
     WARNING = "warning"
     WRONG = "wrong"  # requests that depend on it get 503
 
@@ -143,14 +143,21 @@ async def _health(engine: StatusReader) -> Finding:
     return warning(CLUSTER_SUBJECT, f"status {body['status']}", detail, remedy)
 
 
-def blocked_resources(findings: Iterable[Finding], connection: ConnectionSettings) -> dict[str, str]:
-    """Return the titles, by alias, of the resources whose requests are refused because of these findings."""
-    blocked = {finding.subject for finding in findings if finding.is_fatal or finding.state is FindingState.ABSENT}
+def refusals(findings: Iterable[Finding], connection: ConnectionSettings) -> dict[str, Callable[[], ApiError]]:
+    """Return what makes the error, by alias, of the resources whose requests are refused because of these findings."""
+    refused = {finding.subject for finding in findings if finding.is_fatal}
+    is_loaded = never_loaded(findings, connection) < {*map(connection.alias, RESOURCES)}
     return {
-        connection.alias(resource): resource.title
+        connection.alias(resource): partial(ResourceUnavailable, resource.title) if is_loaded else NotLoaded
         for resource in RESOURCES
-        if resource.alias in blocked or ENGINE_SUBJECT in blocked
+        if not is_loaded or resource.alias in refused or ENGINE_SUBJECT in refused
     }
+
+
+def never_loaded(findings: Iterable[Finding], connection: ConnectionSettings) -> frozenset[str]:
+    """Return the aliases of the resources that were never loaded."""
+    absent = {finding.subject for finding in findings if finding.state is FindingState.ABSENT}
+    return frozenset(connection.alias(resource) for resource in RESOURCES if resource.alias in absent)
 
 
 def missing_fields(findings: Iterable[Finding], connection: ConnectionSettings) -> dict[str, MissingFields]:
@@ -448,13 +455,16 @@ async def read_inventory(engine: StatusReader, connection: ConnectionSettings) -
     if status == 401:
         raise EngineUnavailable("Elasticsearch rejected the credentials.")
     # One of them is missing or not readable: find out which. A first build publishes its mark after its alias is there.
+    # Without the control index nobody knows what was loaded; without any index of a resource, nothing was.
+    are_marks_kept = (await _get(engine, connection.control_index))[0] == 200
     without_mark = await _without_mark(engine, connection, aliases)
     responses = await asyncio.gather(*(_get(engine, name) for name in names))
     by_name = {
         name: body if status == 200 else {} if status == 404 else None
         for name, (status, body) in zip(names, responses, strict=True)
     }
-    return IndexInventory(by_name, frozenset(alias for alias in without_mark if by_name[alias] == {}))
+    missing = frozenset(alias for alias in without_mark if by_name[alias] == {})
+    return IndexInventory(by_name, missing if are_marks_kept or len(missing) == len(aliases) else frozenset())
 
 
 async def _without_mark(engine: StatusReader, connection: ConnectionSettings, aliases: Sequence[str]) -> list[str]:
@@ -496,10 +506,14 @@ def index_findings(indices: IndexInventory, connection: ConnectionSettings) -> I
                 yield replaced_finding(resource, detail)
     creates_key = "`brokerage keys create` creates the first one."
     no_keys = warning(KEYS_SUBJECT, "no keys have been created yet", remedy=creates_key)
-    builds = "`brokerage index reindex SOURCE` creates it."
-    no_marks = wrong(CONTROL_SUBJECT, "the indexer's watermarks are missing", remedy=builds)
-    for index, missing in ((connection.keys_index, no_keys), (connection.control_index, no_marks)):
-        yield _support_index(indices.by_name[index], index, missing)
+    yield _support_index(indices.by_name[connection.keys_index], connection.keys_index, no_keys)
+    if indices.never_built.issuperset(map(connection.alias, RESOURCES)):
+        loads = "`brokerage index reindex SOURCE` loads the first data."
+        yield wrong(CONTROL_SUBJECT, "nothing has been loaded yet", remedy=loads)
+    else:
+        builds = "`brokerage index reindex SOURCE` creates it."
+        no_marks = wrong(CONTROL_SUBJECT, "the indexer's watermarks are missing", remedy=builds)
+        yield _support_index(indices.by_name[connection.control_index], connection.control_index, no_marks)
 
 
 def _support_index(indices: Mapping[str, Any] | None, index: str, missing: Finding) -> Finding:

@@ -20,8 +20,9 @@ from service.health.checks import (
     Finding,
     FindingState,
     IndexInventory,
-    blocked_resources,
     missing_fields,
+    never_loaded,
+    refusals,
     replaced_aliases,
     run_checks,
     wrong,
@@ -83,7 +84,8 @@ class HealthMonitor:
         else:
             self._checked_at, self._unreachable = time.monotonic(), None
             self._engine.live = LiveState(
-                blocked_resources(self._findings, self._connection),
+                refusals(self._findings, self._connection),
+                never_loaded(self._findings, self._connection),
                 replaced_aliases(self._findings, self._connection),
                 missing_fields(self._findings, self._connection),
             )

@@ -102,7 +102,7 @@ HEADER_COMPONENTS: dict[str, dict[str, Any]] = {
     },
     "Repr-Digest": {"description": "The SHA-256 of the whole file (RFC 9530).", "schema": _HEADER_TEXT},
     "X-Next-Updated-Since": {
-        "description": "With the first page of a walk: the updated_since of the next walk.",
+        "description": "With the first page of a walk: the updated_since of the next walk; 0 before the first load.",
         "schema": _COUNT,
     },
 }

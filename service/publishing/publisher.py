@@ -18,7 +18,7 @@ from mappings import RESOURCES
 from mappings.resource import Resource
 from service.app import build_services, reading_client
 from service.changes.snapshot import stream_snapshot
-from service.errors import ApiError, EngineUnavailable, NotLoaded
+from service.errors import ApiError, EngineUnavailable
 from service.exports.operations import company_view
 from service.exports.publications import (
     FORMAT_VERSION,
@@ -31,7 +31,7 @@ from service.exports.publications import (
     manifest_name,
 )
 from service.exports.settings import ExportsSettings
-from service.feed.entries import FeedView, published_mark
+from service.feed.entries import FeedView, mark_of_copy
 from service.health.monitor import HealthMonitor
 from service.publishing.files import PublicationFiles, PublishTarget, ThreadedWriter, changes_since, write_changes
 from service.publishing.target import PublishError, PublishUnavailable, RunLog, UnkeptRunLog, report_target_errors
@@ -123,6 +123,9 @@ class Publisher:
             log = UnkeptRunLog() if companies else await asyncio.to_thread(self.target.run_log)
         if log.done:
             self.display.note(f"Resuming a run that was stopped: {len(log.done):,} publications are complete.")
+        live, aliases = self.services.engine.live, self.services.connection
+        if absent := [resource.alias for resource in RESOURCES if aliases.alias(resource) in live.never_loaded]:
+            self.display.note(f"Nothing was ever loaded of {', '.join(absent)}: they have no files.")
         published = [
             manifest
             for resource in RESOURCES
@@ -151,8 +154,6 @@ class Publisher:
                 with report_target_errors(self.target):
                     manifest = await self._write(directory, company, resource)
                     await asyncio.to_thread(log.add, f"{company}/{resource.alias}")
-            except NotLoaded:
-                return None
             except ApiError as error:
                 if attempt == _ATTEMPTS or not isinstance(error, EngineUnavailable):
                     raise PublishUnavailable(f"{resource.alias} of {company}: {_reason(error)}") from error
@@ -162,12 +163,12 @@ class Publisher:
                 return manifest
         return None
 
-    async def _write(self, directory: CompanyDirectory, company: str, resource: Resource) -> Manifest:
+    async def _write(self, directory: CompanyDirectory, company: str, resource: Resource) -> Manifest | None:
         """Write the files and the manifest of one publication, then let it replace the latest one."""
         view = company_view(self.services, directory, company)
-        mark = await published_mark(view.call, resource)
+        mark = await mark_of_copy(view.call, resource)
         if mark is None:
-            raise NotLoaded(resource.title)
+            return None
         started = dt.datetime.now(dt.UTC)
         name = f"{started:%Y%m%dT%H%M%S%fZ}-{secrets.token_hex(4)}"
         previous = await self.target.publications.latest(company, resource.alias)

@@ -259,7 +259,7 @@ def _observed(call: RequestContext, resource: Resource, page: WalkPage, watermar
         last=page.last,
         updated_since=sent[UPDATED_SINCE],
         is_final=page.is_final,
-        watermark=int(watermark[NEXT_WATERMARK]) if watermark else None,
+        watermark=int(watermark[NEXT_WATERMARK]) or None if watermark else None,
     )
 
 
@@ -273,14 +273,15 @@ async def next_watermark(call: RequestContext, resource: Resource) -> dict[str, 
     """Return the header with the `updated_since` of the next walk, on the first page of a walk alone.
 
     Its value is the indexer's mark, read long enough ago that every search of this walk, in any process, starts later:
-    the pages contain everything stamped up to the mark.
+    the pages contain everything stamped up to the mark. It is 0 before the first load, whose records have times of the
+    source: the next walk reads all of them.
     """
     if call.parameters.get(CURSOR) or (call.parameters.get("page_number") or 1) > 1:
         return {}
     # In an index of several shards, a walk of several companies sees records where they were at the mark.
     is_by_mark = call.scope.single_company is None and call.served_shards(resource) is not None
     mark = await call.services.indices[resource].mark.settled(everywhere=is_by_mark)
-    return {} if mark is None else {NEXT_WATERMARK: str(mark.clock // 1000)}
+    return {NEXT_WATERMARK: str(mark.clock // 1000) if mark else "0"}
 
 
 @dataclass(frozen=True)

@@ -32,16 +32,16 @@ from service.errors import (
     EngineUnavailable,
     NotElasticsearch,
     RebuildDue,
-    ResourceUnavailable,
 )
 from service.http.responses import JsonBytes
-from service.search.placement import EVERYTHING, Document, ShardScope, ShardTable, gone
+from service.search.placement import EVERYTHING, Document, NoLongerServed, ShardScope, ShardTable, gone
 from service.search.query import MissingFields, Selection, used_fields
 from service.search.responses import (
     NodeLost,
     count_failure,
     document_source,
     malformed_response,
+    nothing_found,
     require_complete,
     status_failure,
 )
@@ -120,7 +120,8 @@ _JSON = {"accept": "application/json", "content-type": "application/json"}
 class LiveState(NamedTuple):
     """What the last check found of live indices, by alias; mostly empty."""
 
-    blocked: Mapping[str, str] = {}  # unusable indices: the titles of their resources
+    refusals: Mapping[str, Callable[[], ApiError]] = {}  # of unusable indices: the error of a request
+    never_loaded: frozenset[str] = frozenset()  # no alias, and no mark: there is nothing to find
     replaced: frozenset[str] = frozenset()  # their data are not those that their marks describe
     missing: Mapping[str, MissingFields] = {}  # search fields that they lack
 
@@ -168,7 +169,11 @@ class SearchEngine:
         """
         if index in self.live.missing:
             self.refuse_missing(index, used_fields(body))
-        return await self.shards.search(index, body, shard_scope, partial(self._share, since, index))
+        try:
+            return await self.shards.search(index, body, shard_scope, partial(self._share, since, index))
+        except NoLongerServed as error:
+            self._require_never_loaded(index, error, since)
+        return nothing_found(body)
 
     def _share(self, since: Hashable, index: str, path: str, options: str, body: bytes) -> Awaitable[bytes]:
         search = partial(self._search, index, path, options, body)
@@ -180,16 +185,24 @@ class SearchEngine:
         """Return the response of a search that starts now; `shard_scope` as for `search`."""
         if index in self.live.missing:
             self.refuse_missing(index, used_fields(body))
-        return await self.shards.search(index, body, shard_scope, partial(self._search, index))
+        try:
+            return await self.shards.search(index, body, shard_scope, partial(self._search, index))
+        except NoLongerServed as error:
+            self._require_never_loaded(index, error)
+        return nothing_found(body)
 
-    def read(
+    async def read(
         self, index: str, identifiers: Sequence[str], selection: Selection, shard_scope: ShardScope
-    ) -> Awaitable[list[Document]]:
+    ) -> list[Document]:
         """Return the documents with some identifiers that are in a selection, as a search that starts now finds them.
 
         `shard_scope` as for `search`; its companies only say which shards are asked.
         """
-        return self.shards.read(index, identifiers, selection, shard_scope, partial(self._read, index))
+        try:
+            return await self.shards.read(index, identifiers, selection, shard_scope, partial(self._read, index))
+        except NoLongerServed as error:
+            self._require_never_loaded(index, error)
+        return []
 
     async def _read(self, index: str, path: str, body: bytes) -> bytes:
         self.require_available(index)
@@ -198,6 +211,14 @@ class SearchEngine:
         if status != 200:
             raise status_failure(status, response, body)
         return response
+
+    def _require_never_loaded(self, index: str, error: NoLongerServed, since: Hashable = None) -> None:
+        """Raise the error of a search in an index that does not exist, unless nothing was ever loaded into it.
+
+        A request that has seen a mark is never told that there is nothing, whatever the last check has found.
+        """
+        if since is not None or index not in self.live.never_loaded:
+            raise count_failure("missing", error)
 
     def refuse_missing(self, index: str, used: Iterable[str]) -> None:
         """Raise RebuildDue if a request uses search fields that the live index lacks."""
@@ -226,9 +247,9 @@ class SearchEngine:
         return self.search_complete(path, body, options)
 
     def require_available(self, index: str) -> None:
-        """Raise ResourceUnavailable for an unusable index."""
-        if (title := self.live.blocked.get(index)) is not None:
-            raise ResourceUnavailable(title)
+        """Raise ResourceUnavailable for an unusable index, or NotLoaded if nothing was loaded of any resource."""
+        if (refusal := self.live.refusals.get(index)) is not None:
+            raise refusal()
 
     def require_continued(self, index: str) -> None:
         """Raise DataReplaced if the data behind an alias were restored or replaced, and the indexer has not run yet."""

@@ -24,7 +24,7 @@ from service.http.responses import JsonBytes
 from service.scope import CompanyDirectory, Scope
 from service.search.cached_value import CachedValue
 from service.search.query import Body, Clause, Selection, matches, used_fields
-from service.search.responses import malformed_response, shard_count, status_failure
+from service.search.responses import logged_text, malformed_response, shard_count, status_failure
 from service.telemetry.observation import UNMARKED_RESPONSES
 
 # Scopes of more companies ask all shards: to find theirs would take longer.
@@ -214,11 +214,10 @@ def read_documents(response: bytes | bytearray, asked: int) -> Documents:
 
 
 def _failed(kind: str, error: bytes) -> Exception:
-    failure = status_failure(_STATUSES.get(kind, 404 if kind == _MISSING_INDEX else 503), error, None)
-    reason = getattr(failure, "reason", "")
-    if kind == _MISSING_ROUTING:
-        return SeveralShards(reason)
-    return NoLongerServed(reason) if kind == _MISSING_INDEX else failure
+    if kind == _MISSING_INDEX:
+        return gone(error)
+    failure = status_failure(_STATUSES.get(kind, 503), error, None)
+    return SeveralShards(getattr(failure, "reason", "")) if kind == _MISSING_ROUTING else failure
 
 
 def _document(entry: _Entry) -> Document:
@@ -367,8 +366,7 @@ def _require_mapped(known: _MappedFields | None, generation: str, selection: Sel
 
 def gone(response: bytes | bytearray) -> NoLongerServed:
     """Return the error for a search of an index that does not exist."""
-    failure = status_failure(404, response, None)
-    return NoLongerServed(getattr(failure, "reason", ""))
+    return NoLongerServed(f"Elasticsearch responded 404: {logged_text(response)}")
 
 
 class LiveIndex(NamedTuple):

@@ -1,7 +1,7 @@
 """Raw responses of Elasticsearch: whether they are complete, the failures they report, and their records."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -42,13 +42,13 @@ def count_failure(kind: str, error: CountedError) -> CountedError:
 
 def malformed_response(response: bytes | bytearray) -> EngineUnavailable:
     """Return the error for a successful response that is malformed or truncated."""
-    reason = f"Elasticsearch sent a malformed response of {len(response)} bytes: {_text(response)}"
+    reason = f"Elasticsearch sent a malformed response of {len(response)} bytes: {logged_text(response)}"
     return count_failure("unintelligible", EngineUnavailable(reason))
 
 
 def status_failure(status: int, response: bytes | bytearray, query: bytes | None) -> ApiError:
     """Return the error for a status other than 200; the text of Elasticsearch goes to the log only."""
-    reason = f"Elasticsearch responded {status}: {_text(response)}"
+    reason = f"Elasticsearch responded {status}: {logged_text(response)}"
     kind = _kind(status, response)
     if kind == "timeout":
         return count_failure(kind, DeadlineExceeded())
@@ -57,7 +57,8 @@ def status_failure(status: int, response: bytes | bytearray, query: bytes | None
     if kind == _MISSING and _lacks_field(status, response):
         return count_failure(kind, RebuildDue(reason=reason))
     if kind in {"defect", "forbidden"}:
-        return count_failure(kind, InternalError(reason if query is None else f"{reason} to the query {_text(query)}"))
+        asked = "" if query is None else f" to the query {logged_text(query)}"
+        return count_failure(kind, InternalError(reason + asked))
     return count_failure(kind, EngineUnavailable(reason))
 
 
@@ -82,7 +83,8 @@ def _lacks_field(status: int, response: bytes | bytearray) -> bool:
     return status == 400 and any(message in response for message in _MISSING_FIELD_MESSAGES)
 
 
-def _text(raw: bytes | bytearray) -> str:
+def logged_text(raw: bytes | bytearray) -> str:
+    """Return the beginning of a response or a query."""
     return raw[:_LOGGED_BYTES].decode(errors="replace")
 
 
@@ -169,6 +171,18 @@ def _slice_records(
             ends.append(end)
         end += 1
     return None if count_hits and response.count(_HIT, end) else records
+
+
+def nothing_found(body: Mapping[str, Any]) -> bytes:
+    """Return the response of a search that finds nothing, with the aggregations that its body asks for."""
+    hits = {"total": {"value": 0, "relation": "eq"}, "hits": []}
+    shards = {"total": 1, "successful": 1, "skipped": 0, "failed": 0}
+    return orjson.dumps({"_shards": shards, "hits": hits, "aggregations": _of_nothing(body.get("aggs", {}))})
+
+
+def _of_nothing(aggregations: Mapping[str, Any]) -> dict[str, Any]:
+    nothing = {"value": 0, "doc_count": 0, "buckets": []}
+    return {name: nothing | _of_nothing(declared.get("aggs", {})) for name, declared in aggregations.items()}
 
 
 def parse_hits(response: bytes | bytearray) -> list[dict[str, Any]]:

@@ -17,10 +17,13 @@ from service.publishing.target import FolderRunLog, PublishError, PublishLocked,
 from tests.exports.conftest import Exports
 from tests.feed.feed_client import ConsumerCopy, company, deleted_listing, listing, source_time
 
+# What each run says of an installation without these.
+NOTES = ["Nothing was ever loaded of agents, teams, sold_listings: they have no files."]
+
 
 async def test_files_hold_what_a_snapshot_has(exports: Exports) -> None:
     """For every company and resource that is loaded; the digest is that of `/digest`."""
-    await exports.publish()
+    assert (await exports.publish()).notes == NOTES
     for of in "ab":
         for resource in ("companies", "offices", "listings"):
             manifest = exports.latest(of, resource)
@@ -148,7 +151,7 @@ async def test_a_run_that_is_stopped_leaves_the_last_manifest_and_resumes(
     after = exports.latest("b")
     kept = {name[:31] for name in exports.names("b") if name[0] == "2"}
     assert kept == {before["b"].publication, after.publication}
-    assert (await exports.publish()).notes == []
+    assert (await exports.publish()).notes == NOTES
 
 
 async def test_a_run_that_was_stopped_long_ago_is_not_resumed(
@@ -168,7 +171,7 @@ async def test_companies_that_are_named_are_published_whatever_was_before(export
     await exports.publish()
     FolderRunLog(exports.root).add("a/listings")
     before = exports.latest("a")
-    assert (await exports.publish("a")).notes == []
+    assert (await exports.publish("a")).notes == NOTES
     assert exports.latest("a").previous == before.publication
     assert FolderRunLog(exports.root).done == {"a/listings"}
 

@@ -9,7 +9,7 @@ from cluster.connection import ConnectionSettings
 from mappings import COMPANY, RESOURCES
 from service.app import build_services, reading_client
 from service.errors import ApiError, NotElasticsearch
-from service.health.checks import Finding, FindingState, blocked_resources, run_checks
+from service.health.checks import Finding, FindingState, refusals, run_checks
 from service.settings import ServiceSettings
 from tests.service.internals import Internals
 from tests.service.stand_in import Reply, StandIn, refusal, valid_indices
@@ -103,7 +103,7 @@ async def test_an_index_that_is_not_one_to_answer_from_is_wrong(stand_in: StandI
     (finding,) = [finding for finding in findings if finding.is_fatal]
     assert detail in finding.detail
     assert finding.remedy
-    assert blocked_resources(findings, CONNECTION) == {"listings": "listing"}
+    assert refusals(findings, CONNECTION).keys() == {"listings"}
 
 
 IDLE: Changes = {f"{SETTINGS}/index.refresh_interval": ABSENT}
@@ -151,7 +151,7 @@ async def test_warnings_refuse_nothing(stand_in: StandIn, fault: str) -> None:
     (finding,) = [finding for finding in findings if finding.problem]
     assert detail in finding.detail
     assert finding.remedy
-    assert blocked_resources(findings, CONNECTION) == {}
+    assert refusals(findings, CONNECTION) == {}
 
 
 async def test_two_warnings_are_both_shown(stand_in: StandIn) -> None:
@@ -173,7 +173,7 @@ async def test_one_node_of_a_version_that_is_not_supported_refuses_everything(st
     findings = await found(stand_in)
     assert bad(findings) == [("elasticsearch", FindingState.WRONG, "unsupported version")]
     assert f"old: Elasticsearch {version}" in findings[0].detail
-    assert blocked_resources(findings, CONNECTION).keys() == {resource.alias for resource in RESOURCES}
+    assert refusals(findings, CONNECTION).keys() == {resource.alias for resource in RESOURCES}
 
 
 @pytest.mark.parametrize("health", ["yellow", "red"])
@@ -190,7 +190,7 @@ async def test_without_the_right_to_look_nothing_is_known_and_nothing_refused(st
     assert [finding.subject for finding in findings] == SUBJECTS
     assert {finding.state for finding in findings} == {FindingState.UNKNOWN}
     assert all("Grant the service's user" in finding.remedy for finding in findings)
-    assert blocked_resources(findings, CONNECTION) == {}
+    assert refusals(findings, CONNECTION) == {}
 
 
 async def test_what_one_may_not_look_at_hides_nothing_else(stand_in: StandIn) -> None:
@@ -240,7 +240,7 @@ async def test_whatever_does_not_name_itself_is_not_elasticsearch(stand_in: Stan
 
 def test_a_prefix_stands_before_what_is_refused() -> None:
     wrong = [Finding(subject=COMPANY.alias, state=FindingState.WRONG)]
-    assert blocked_resources(wrong, ConnectionSettings(prefix="t-")) == {"t-companies": "company"}
+    assert refusals(wrong, ConnectionSettings(prefix="t-")).keys() == {"t-companies"}
 
 
 class Loading:
