@@ -71,7 +71,7 @@ def _status_tables(states: Iterable[ResourceStatus]) -> tuple[Table, Table]:
 def _served(state: ResourceStatus) -> tuple[str, ...]:
     kept = ", ".join(_generation_number(state, index) for index in state.others)
     if state.live is None:
-        return (state.resource, "none", kept)
+        return (state.resource, "never loaded" if state.mark is None else "missing", kept)
     return (
         state.resource,
         _generation_number(state, state.live),
@@ -104,6 +104,11 @@ def status_notes(states: Iterable[ResourceStatus]) -> Iterator[str]:
     """Yield a sentence for each problem: of shards, fragmentation, troubles, builds and watermarks."""
     for state in states:
         yield from state.shard_problems
+        if state.live is None and state.mark is not None:
+            yield (
+                f"{state.resource}: the alias {state.alias} is missing, so requests get 503. Add it again with "
+                f"`POST _aliases`, or run `brokerage index reindex SOURCE {state.resource}`."
+            )
         if state.is_mark_ahead:
             yield (
                 f"{state.resource}: the watermark is in the future, from a run under a wrong clock. "
@@ -242,7 +247,7 @@ class _CompactionDisplay:
 def _outcome(done: indexer.Compaction) -> str:
     match done.outcome:
         case indexer.CompactionOutcome.ABSENT:
-            return "nothing is loaded."
+            return "no index is live."
         case indexer.CompactionOutcome.REPLACED:
             return f"{done.index} was replaced by another generation meanwhile."
         case indexer.CompactionOutcome.SOUND:

@@ -188,8 +188,18 @@ async def _fenced_live(context: IndexerContext, lifecycle: GenerationLifecycle, 
         fence = await create_fence(context, f"{lifecycle.alias}-writer", token, live)
         seen, live = live, await lifecycle.live()
     if live is None:
-        raise RefusedError(f"{lifecycle.alias} was never built: load it once with `brokerage index reindex`.")
+        raise await _without_live_index(context, lifecycle.alias)
     return live, fence
+
+
+async def _without_live_index(context: IndexerContext, alias: str) -> RefusedError:
+    mark = await MarkStore(context, alias).read()
+    if mark is None:
+        return RefusedError(f"{alias} was never built: load it once with `brokerage index reindex`.")
+    return RefusedError(
+        f"The alias {alias} is missing, which pointed to {mark.generation}: add it again with `POST _aliases`, or load "
+        "everything with `brokerage index reindex`."
+    )
 
 
 async def _recover_moves(session: WriteSession, above: int) -> None:

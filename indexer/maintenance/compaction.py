@@ -111,7 +111,7 @@ _ELECTION_SECONDS = 2.0
 
 
 class CompactionOutcome(StrEnum):
-    ABSENT = "absent"  # nothing is loaded
+    ABSENT = "absent"  # no index is live
     SOUND = "sound"  # within the bounds
     COMPACTED = "compacted"
     REPLACED = "replaced"  # another generation went live meanwhile: this one need not be merged, or was deleted

@@ -147,6 +147,22 @@ async def test_an_update_of_what_was_never_built_ends_with_1_and_says_what_to_do
     assert (code, err) == (1, f"{alias} was never built: load it once with `brokerage index reindex`.\n")
 
 
+async def test_an_alias_that_was_lost_is_not_taken_for_what_was_never_built(bench: Bench) -> None:
+    await start(bench)
+    alias, live = bench.connection.alias(TEAM), await bench.live(TEAM)
+    await bench.client.indices.delete_alias(index=f"{alias}-*", name=alias)
+    _, out, _ = await run(bench, "status")
+    rows = {words[0]: " ".join(words[1:4]) for line in out.splitlines()[:7] if (words := line.split())}
+    assert (rows["teams"], rows["agents"]) == (f"missing {live.removeprefix('teams-')}", "never loaded")
+    assert f"teams: the alias {alias} is missing, so requests get 503." in out
+    folder = write(bench.folder.parent / "changes", {TEAM: UPDATES})
+    code, _, err = await run(bench, "update", folder)
+    assert (code, f"The alias {alias} is missing, which pointed to {alias}-v0001" in err) == (1, True)
+    await bench.client.indices.put_alias(index=f"{alias}-v0001", name=alias)
+    assert (await run(bench, "update", folder))[0] == 0
+    assert await bench.names() == APPLIED
+
+
 @pytest.mark.parametrize("verb", ["reindex", "update"])
 async def test_a_dry_run_reports_each_fault_and_writes_nothing(bench: Bench, verb: str) -> None:
     await start(bench)

@@ -36,7 +36,7 @@ async def test_status_shows_the_fragmentation_and_says_what_to_do(
     assert [line for line in lines if line.startswith("companies: not fragmented: 0.0% deleted documents")]
     (merged,) = [line for line in lines if line.startswith("teams: merged ")]
     assert merged.endswith("; now 0.0% deleted documents, 1 segment.")
-    assert lines[-1] == "sold_listings: nothing is loaded."
+    assert lines[-1] == "sold_listings: no index is live."
     assert "compact teams" not in (await run(fragmented, "status"))[1]
 
 
