@@ -62,9 +62,11 @@ def _feature_start(variant: Variant) -> Callable[[JsonBytes], bytes]:
 
 
 def _point(longitude: object, latitude: object) -> bytes:
-    """Return a point geometry; null if either coordinate is missing or invalid."""
+    """Return a point geometry; null if a coordinate is missing or invalid, or if both are 0, which stands for none."""
     x, y = _degrees(longitude, 180), _degrees(latitude, 90)
-    return b"null" if x is None or y is None else f'{{"type":"Point","coordinates":[{x!r},{y!r}]}}'.encode()
+    if x is None or y is None or x == y == 0:
+        return b"null"
+    return f'{{"type":"Point","coordinates":[{x!r},{y!r}]}}'.encode()
 
 
 def _degrees(value: object, limit: int) -> float | None:

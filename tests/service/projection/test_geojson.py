@@ -53,6 +53,12 @@ def test_nor_is_a_longitude_beyond_180(wrong: Any) -> None:
     assert _feature(Latitude="1", Longitude=wrong)["geometry"] is None
 
 
+@pytest.mark.parametrize("zero", ["0", "-0", "0.0000000", 0])
+def test_the_placeholder_0_0_is_no_place(zero: Any) -> None:
+    found = _feature(Latitude=zero, Longitude="0.0")
+    assert (found["geometry"], found["properties"]["Latitude"]) == (None, zero)
+
+
 def test_a_record_without_the_members_has_no_place() -> None:
     assert _feature()["geometry"] is None
 
