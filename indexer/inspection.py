@@ -32,7 +32,7 @@ from indexer.reporting.report import (
     ignore_progress,
 )
 from indexer.settings import IndexerSettings
-from indexer.source.lines import RejectedLine, Source, require_present, skipped_rows
+from indexer.source.lines import RejectedLine, Source, require_present, row_notes
 from indexer.source.tables.table_source import TableSource
 from mappings import COMPANY, RESOURCES, Resource, declared_references
 
@@ -54,6 +54,7 @@ class ResourceCheck:
     fields: list[FieldSummary]
     merged: MergedIdentifiers | None = None
     references: list[ReferenceCheck] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)  # of damaged cells
 
     def share_filled(self, one: FieldSummary) -> str:
         return f"{one.filled / max(self.lines - self.bad - self.deleted, 1):.1%}"
@@ -92,9 +93,10 @@ def check_source(
             resource: _inspect(source, parser, settings, ledger, on_progress) for resource, parser in parsers.items()
         }
         ledger.index()
-        skipped = skipped_rows(source)
+        notes = row_notes(source)
         for resource, check in checks.items():
-            check.skipped = skipped.get(resource.alias, 0)
+            check.skipped = notes.skipped.get(resource.alias, 0)
+            check.warnings = notes.warnings.get(resource.alias, [])
             check.merged, check.references = ledger.merged(resource), ledger.references(resource)
     tables = source if isinstance(source, TableSource) else None
     named = sorted(companies.keys) if isinstance(companies, _AnyCompanies) else []
@@ -145,7 +147,7 @@ def dry_run(  # noqa: PLR0913 - what is checked, how, and where it is reported
             on_progress(report)
         report.stage = RunStage.CHECKED
         on_progress(report)
-    summary.set_skipped(skipped_rows(source))
+    summary.add_row_notes(row_notes(source))
     return summary
 
 

@@ -36,7 +36,7 @@ from indexer.reporting.report import (
     ignore_progress,
 )
 from indexer.settings import IndexerContext
-from indexer.source.lines import Source, require_present, skipped_rows
+from indexer.source.lines import Source, require_present, row_notes
 from indexer.troubles import end_replaced, raise_kept, report_standing, withdraw_due
 from mappings import COMPANY, RESOURCES, Resource
 
@@ -112,7 +112,7 @@ async def reindex(context: IndexerContext, source: Source, request: RebuildReque
                 await gather_or_cancel(*(candidate.conclude() for candidate in candidates))
                 await withdraw_due(context)
                 await after_publish(context)
-        summary.set_skipped(skipped_rows(source))
+        summary.add_row_notes(row_notes(source))
         await report_standing(context, summary)
         for candidate in candidates:
             candidate.job.enter_stage(candidate.job.report.outcome(is_refused=summary.is_refused))

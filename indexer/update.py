@@ -42,7 +42,7 @@ from indexer.reporting.report import (
     ignore_progress,
 )
 from indexer.settings import IndexerContext
-from indexer.source.lines import ChangeStream, RejectedLine, Source, SourceLine, skipped_rows
+from indexer.source.lines import ChangeStream, RejectedLine, Source, SourceLine, row_notes
 from indexer.source.queue import BoundedQueue
 from indexer.troubles import TroubleLog, report_standing, withdraw_due
 from mappings import COMPANY, RESOURCES, Resource
@@ -100,7 +100,7 @@ async def update(
                 await withdraw_due(context)
                 await checkpoint.clear()
                 updaters.enter_stage(RunStage.UPDATED)
-        updaters.summary.set_skipped(skipped_rows(source))
+        updaters.summary.add_row_notes(row_notes(source))
         await report_standing(context, updaters.summary)
         return updaters.summary
 

@@ -96,7 +96,7 @@ def check_report(check: SourceCheck) -> Iterator[Table | str]:
         if resource.faults:
             yield _faults(resource.faults)
         yield _fields(resource)
-        yield from _identifier_sentences(resource)
+        yield from _sentences_of(resource)
 
 
 def headline(resource: ResourceCheck) -> str:
@@ -111,8 +111,9 @@ def headline(resource: ResourceCheck) -> str:
     return f"{resource.resource}: {resource.lines:,} lines{others}."
 
 
-def _identifier_sentences(resource: ResourceCheck) -> Iterator[str]:
-    """Yield sentences about identifiers that several lines have, and references to records that do not exist."""
+def _sentences_of(resource: ResourceCheck) -> Iterator[str]:
+    """Yield sentences about damaged cells, identifiers of several lines, and references that dangle."""
+    yield from (f"Warning: {warning}." for warning in resource.warnings)
     merged = resource.merged
     if merged is not None and merged.identifiers:
         yield (
@@ -204,7 +205,7 @@ def _section(resource: ResourceCheck) -> Iterator[str]:
                 for kind in resource.faults
             ),
         )
-    yield from map(_paragraph, _identifier_sentences(resource))
+    yield from map(_paragraph, _sentences_of(resource))
     rows = ((one.name, resource.share_filled(one), *_field_range(one)) for one in resource.fields)
     yield _html_table(("Field", "Filled", "From", "To", "Values"), rows)
 

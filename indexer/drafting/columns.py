@@ -13,7 +13,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from indexer.source.tables.cells import number_converter, parsed_time
+from indexer.source.tables.cells import ISO, number_converter, parsed_time
+from indexer.source.tables.lossy_cells import NO_VALUE
 from mappings import LISTING, RESOURCES, SOLD_LISTING, Resource
 from mappings.fields import FieldKind
 
@@ -127,7 +128,7 @@ _FILE_WORDS = {
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _BOOLEANS = frozenset({"true", "false", "yes", "no", "y", "n", "1", "0"})
 _CURRENCIES = "$€£¥"
-_EMPTY_TEXTS = frozenset({"N/A", "n/a", "NA", "NULL", "null", "None", "-", "--", "#N/A", "NaN", "nan"})
+_EMPTY_TEXTS = NO_VALUE | {"NA", "None", "-", "--"}
 _DAYS = (
     "%m/%d/%Y",
     "%d/%m/%Y",
@@ -142,6 +143,7 @@ _DAYS = (
 )
 _WRITTEN_DAYS = ("%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%B %d, %Y", "%d %b %Y", "%d %B %Y", "%Y.%m.%d")
 _TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S")
+_MAX_DATE_FORMATS = 3  # in one column
 _DATE_FORMATS = tuple(day + time for day in (*_DAYS, *_WRITTEN_DAYS) for time in _TIMES)
 # Signs of a number: decimal and thousands; the first that fits all values counts.
 _NUMBER_SIGNS = ((".", ""), (".", ","), (",", "."), (",", ""), (".", " "), (",", " "), (".", "'"))
@@ -166,9 +168,9 @@ class NumberForm:
 
 @dataclass(frozen=True)
 class DateForm:
-    """How dates are written: ISO 8601 without a format. It `is_ambiguous` if day and month could be exchanged."""
+    """How dates are written: ISO 8601 without formats. It `is_ambiguous` if day and month could be exchanged."""
 
-    format: str | None
+    formats: tuple[str, ...]
     is_ambiguous: bool = False
 
 
@@ -229,17 +231,23 @@ class ColumnValues:
     @property
     def date_form(self) -> DateForm | None:
         """How the values are dates or date-times, None if they are not."""
-        if not self.values:
+        rest, formats, is_ambiguous = list(self.different), list[str](), False
+        while rest and len(formats) < _MAX_DATE_FORMATS:
+            fitting = [one for one in (ISO, *_DATE_FORMATS) if _is_date(rest[0], one)]
+            covered = {one: [value for value in rest if _is_date(value, one)] for one in fitting}
+            if not covered:
+                return None
+            best = max(covered, key=lambda one: len(covered[one]))
+            orders = {one[:2] for one, values in covered.items() if len(values) == len(covered[best])}
+            is_ambiguous |= {"%m", "%d"} <= orders
+            formats.append(best)
+            rest = [value for value in rest if value not in covered[best]]
+        if rest or not formats or {"%m/", "%d/"} <= {one[:3] for one in formats}:
             return None
-        if self._are_dates(()):
-            return DateForm(None)
-        fitting = [one for one in _DATE_FORMATS if self._are_dates((one,))]
-        swapped = any(one.startswith("%m") for one in fitting) and any(one.startswith("%d") for one in fitting)
-        return DateForm(fitting[0], swapped) if fitting else None
+        return DateForm(() if formats == [ISO] else tuple(formats), is_ambiguous)
 
-    def _are_dates(self, formats: Sequence[str]) -> bool:
-        try:
-            years = [parsed_time(value, formats).year for value in self.different]
-        except ValueError:
-            return False
-        return all(1700 < year < dt.MAXYEAR // 4 for year in years)
+
+def _is_date(text: str, form: str) -> bool:
+    with suppress(ValueError):
+        return 1700 < parsed_time(text, (form,)).year < dt.MAXYEAR // 4
+    return False

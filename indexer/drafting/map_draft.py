@@ -13,8 +13,6 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
-import orjson
-
 from indexer.drafting.columns import (
     ENVELOPE,
     IMAGES,
@@ -27,8 +25,10 @@ from indexer.drafting.columns import (
     resource_of,
     street_columns,
 )
+from indexer.drafting.repairs import Repair, quoted, repair_of
 from indexer.errors import SourceError
 from indexer.source.files import Beginning
+from indexer.source.tables.cells import ISO
 from indexer.source.tables.column_map import TableFormat
 from indexer.source.tables.rows import PATTERN_SIGNS, TableFile, header_cells, read_csv_rows, table_files
 from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING, TEAM, Resource
@@ -57,11 +57,6 @@ class ValueDraft(NamedTuple):
     note: str = ""
 
 
-def quoted(text: str) -> str:
-    """Return a text as a TOML string."""
-    return orjson.dumps(text).decode()
-
-
 def inline(**members: str) -> str:
     """Return an inline table of members that are TOML already; empty ones are left out."""
     return "{" + ", ".join(f"{name} = {value}" for name, value in members.items() if value) + "}"
@@ -73,21 +68,26 @@ def _field_named(resource: Resource, name: str) -> Field:
     return envelope.get(name) or next(field for field in resource.stored if field.name == name)
 
 
-def _value_draft(
-    resource: Resource, name: str, column: str, values: ColumnValues, usual: NumberForm | None
-) -> ValueDraft:
+def _value_draft(resource: Resource, name: str, column: str, repair: Repair, usual: NumberForm | None) -> ValueDraft:
     """Return the declaration of a field from a column; `usual` are the signs of numbers that the table declares."""
-    at = quoted(column)
-    if prefix := _uuid_prefix(resource, name):
-        by_name = ValueDraft(inline(uuid5=quoted(f"{prefix} {{{column}}}")), note="a UUID made from the value")
-        return ValueDraft(inline(column=at)) if values.are_uuids else by_name
-    if name == resource.identifier:
-        return _identifier(at, values)
-    if name == IMAGES:
-        return _images(at, values)
-    if name == "Status":
-        return _status(at, values)
-    return _by_kind(_field_named(resource, name).kind, at, values, usual)
+    origin, values = {"column": quoted(column), **repair.members}, repair.values
+    if (prefix := _uuid_prefix(resource, name)) and not values.are_uuids:
+        origin = {"uuid5": quoted(f"{prefix} {{{column}}}"), **repair.members}
+        draft = ValueDraft(inline(**origin), note="a UUID made from the value")
+    elif prefix:
+        draft = ValueDraft(inline(**origin))
+    elif name == resource.identifier:
+        draft = _identifier(origin, values)
+    elif name == IMAGES:
+        draft = _images(origin, values)
+    elif name == "Status":
+        draft = _status(origin, values)
+    else:
+        draft = _by_kind(_field_named(resource, name).kind, origin, values, usual)
+    return draft._replace(note="; ".join(filter(None, [*repair.notes, draft.note])))
+
+
+Members = dict[str, str]  # of a cell, as TOML
 
 
 def _uuid_prefix(resource: Resource, name: str) -> str | None:
@@ -96,63 +96,63 @@ def _uuid_prefix(resource: Resource, name: str) -> str | None:
     return _UUID_FIELDS.get(name)
 
 
-def _identifier(at: str, values: ColumnValues) -> ValueDraft:
+def _identifier(origin: Members, values: ColumnValues) -> ValueDraft:
     forbidden = [sign for sign in " /" if any(sign in value for value in values.different)]
     parts = ", ".join(f'{quoted(sign)} = "-"' for sign in forbidden)
     note = "" if values.are_unique else "some values are repeated: rows with the same one are one record"
-    return ValueDraft(inline(column=at, replace=f"{{{parts}}}" if parts else ""), note=note)
+    return ValueDraft(inline(**origin, replace=f"{{{parts}}}" if parts else ""), note=note)
 
 
-def _images(at: str, values: ColumnValues) -> ValueDraft:
+def _images(origin: Members, values: ColumnValues) -> ValueDraft:
     sign = next((one for one in _LIST_SIGNS if any(one in value for value in values.different)), "")
-    return ValueDraft(f"[{{FullURL = {inline(column=at, split=quoted(sign) if sign else '')}}}]")
+    return ValueDraft(f"[{{FullURL = {inline(**origin, split=quoted(sign) if sign else '')}}}]")
 
 
-def _status(at: str, values: ColumnValues) -> ValueDraft:
+def _status(origin: Members, values: ColumnValues) -> ValueDraft:
     if all(folded(value) in _STATUSES for value in values.different):
-        return ValueDraft(inline(column=at))
+        return ValueDraft(inline(**origin))
     known = {value: _STATUS_TEXTS.get(folded(value)) for value in list(values.different)[:_MAX_MAPPED]}
     pairs = ", ".join(f"{quoted(value)} = {quoted(status)}" for value, status in known.items() if status)
     unknown = [value for value, status in known.items() if not status]
     note = f"add to the map: {', '.join(unknown)}" if unknown else ""
-    return ValueDraft(inline(column=at, map=f"{{{pairs}}}"), fits=not unknown, note=note)
+    return ValueDraft(inline(**origin, map=f"{{{pairs}}}"), fits=not unknown, note=note)
 
 
-def _by_kind(kind: FieldKind, at: str, values: ColumnValues, usual: NumberForm | None) -> ValueDraft:
+def _by_kind(kind: FieldKind, origin: Members, values: ColumnValues, usual: NumberForm | None) -> ValueDraft:
     if not values.values:
-        return ValueDraft(inline(column=at), note="no values")
+        return ValueDraft(inline(**origin), note="no values")
     if kind in {FieldKind.INTEGER, FieldKind.NUMBER}:
-        return _number(at, values, usual)
+        return _number(origin, values, usual)
     if kind in {FieldKind.DATE, FieldKind.DATE_TIME, FieldKind.UNIX}:
-        return _dated(kind, at, values)
+        return _dated(kind, origin, values)
     if kind is FieldKind.BOOLEAN and not values.are_booleans:
         pairs = ", ".join(f"{quoted(value)} = false" for value in list(values.different)[:_MAX_MAPPED])
-        return ValueDraft(inline(column=at, map=f"{{{pairs}}}"), fits=False, note="set what each text means")
+        return ValueDraft(inline(**origin, map=f"{{{pairs}}}"), fits=False, note="set what each text means")
     if kind is FieldKind.UNTYPED and values.number_form:
-        return _number(at, values, usual, type=quoted("number"))
-    return ValueDraft(inline(column=at))
+        return _number({**origin, "type": quoted("number")}, values, usual)
+    return ValueDraft(inline(**origin))
 
 
-def _number(at: str, values: ColumnValues, usual: NumberForm | None, **others: str) -> ValueDraft:
+def _number(origin: Members, values: ColumnValues, usual: NumberForm | None) -> ValueDraft:
     form = values.number_form
     if form is None:
-        return ValueDraft(inline(column=at, **others), fits=False, note="not all values are numbers")
+        return ValueDraft(inline(**origin), fits=False, note="not all values are numbers")
     if usual and not values.are_numbers(usual):
-        others |= {"decimal": quoted(form.decimal), "thousands": quoted(form.thousands)}
-    return ValueDraft(inline(column=at, **others))
+        origin = {**origin, "decimal": quoted(form.decimal), "thousands": quoted(form.thousands)}
+    return ValueDraft(inline(**origin))
 
 
-def _dated(kind: FieldKind, at: str, values: ColumnValues) -> ValueDraft:
+def _dated(kind: FieldKind, origin: Members, values: ColumnValues) -> ValueDraft:
     if kind is FieldKind.UNIX and values.number_form:
-        return ValueDraft(inline(column=at))
+        return ValueDraft(inline(**origin))
     form = values.date_form
     if form is None:
-        return ValueDraft(inline(column=at, format='"%Y"'), fits=False, note="set the format of the dates")
-    note = "day and month could be exchanged: check the format" if form.is_ambiguous else ""
-    is_iso_number = kind is FieldKind.UNIX and form.format is None
-    return ValueDraft(
-        inline(column=at, format=quoted(form.format or "%Y-%m-%d") if form.format or is_iso_number else ""), note=note
-    )
+        return ValueDraft(inline(**origin, format='"%Y"'), fits=False, note="set the format of the dates")
+    notes = ["dates in several forms: the first that fits counts"] if len(form.formats) > 1 else []
+    notes += ["day and month could be exchanged: check the format"] if form.is_ambiguous else []
+    formats = [quoted(one) for one in form.formats or ((ISO,) if kind is FieldKind.UNIX else ())]
+    written = formats[0] if len(formats) == 1 else f"[{', '.join(formats)}]" if formats else ""
+    return ValueDraft(inline(**origin, format=written), note="; ".join(notes))
 
 
 _ORDER = list(Confidence)
@@ -213,7 +213,16 @@ class TableDraft:
     def _number_form(self, chosen: tuple[str, NamedField]) -> NumberForm | None:
         column, named = chosen
         kinds = {FieldKind.INTEGER, FieldKind.NUMBER, FieldKind.UNTYPED}
-        return self.values[column].number_form if _field_named(self.resource, named.name).kind in kinds else None
+        is_number = _field_named(self.resource, named.name).kind in kinds
+        return self._repair(column, named.name).values.number_form if is_number else None
+
+    def _repair(self, column: str, name: str) -> Repair:
+        kind = FieldKind.STRING if name == IMAGES else _field_named(self.resource, name).kind
+        return repair_of(name, kind, self.values[column], is_american=self._is_american)
+
+    @cached_property
+    def _is_american(self) -> bool:
+        return any(values.meaning == "StateOrProvince" for values in self.values.values())
 
     def _chosen(self) -> dict[str, NamedField]:
         """Return the field of each column, the surest column first."""
@@ -236,8 +245,13 @@ class TableDraft:
         values = self.values[column]
         if named is None:
             return ColumnGuess(column, None, Confidence.LOW, values.example, ValueDraft("", fits=False))
-        draft = _value_draft(self.resource, named.name, column, values, self.number_form)
-        return ColumnGuess(column, named.name, named.confidence, values.example, draft)
+        draft = self._draft(named.name, column)
+        is_sure = named.confidence is Confidence.CERTAIN and not draft.note
+        confidence = named.confidence if is_sure or named.confidence is Confidence.LOW else Confidence.HIGH
+        return ColumnGuess(column, named.name, confidence, values.example, draft)
+
+    def _draft(self, name: str, column: str) -> ValueDraft:
+        return _value_draft(self.resource, name, column, self._repair(column, name), self.number_form)
 
     @property
     def derived(self) -> Iterator[tuple[str, str]]:
@@ -245,20 +259,27 @@ class TableDraft:
         declared = {guess.field: guess for guess in self.guesses if guess.is_declared}
         names = {one.name for one in self.resource.stored}
         if (key := declared.get("platform_agent_id")) and "agent_uuid" not in declared:
-            yield (
-                "agent_uuid",
-                _value_draft(self.resource, "agent_uuid", key.column, self.values[key.column], None).text,
-            )
+            yield "agent_uuid", self._draft("agent_uuid", key.column).text
+        if (key := declared.get("ListingID")) and self.resource.identifier not in declared:
+            yield self.resource.identifier, self._draft(self.resource.identifier, key.column).text
         if "Address" in names - declared.keys() and (parts := street_columns(list(self.values))):
             yield "Address", inline(join=f"[{', '.join(map(quoted, parts))}]")
-        baths = declared.get("BathroomsTotal")
-        form = self.values[baths.column].number_form if baths else None
-        if baths and form and form.has_fractions and not {"BathroomsFull", "BathroomsHalf"} & declared.keys():
-            yield "BathroomsFull", inline(formula=quoted(f"floor({{{baths.column}}})"))
-            yield "BathroomsHalf", inline(formula=quoted(f"ceil({{{baths.column}}} % 1)"))
+        if (baths := declared.get("BathroomsTotal")) and not {"BathroomsFull", "BathroomsHalf"} & declared.keys():
+            repair = self._repair(baths.column, "BathroomsTotal")
+            form = repair.values.number_form
+            if "weights" in repair.members:
+                members = {"column": quoted(baths.column), **repair.members}
+                yield "BathroomsFull", inline(**{**members, "weights": "[1, 0]"})
+                yield "BathroomsHalf", inline(**{**members, "weights": "[0, 1]"})
+            elif form and form.has_fractions:
+                units = repair.members.get("units", "")
+                yield "BathroomsFull", inline(formula=quoted(f"floor({{{baths.column}}})"), units=units)
+                yield "BathroomsHalf", inline(formula=quoted(f"ceil({{{baths.column}}} % 1)"), units=units)
         lot = declared.get("LotSizeSquareFeet")
         if lot and "LotSizeAcres" not in declared:
-            yield "LotSizeAcres", inline(formula=quoted(f"{{{lot.column}}} / {_SQUARE_FEET_PER_ACRE}"))
+            units = self._repair(lot.column, "LotSizeSquareFeet").members.get("units", "")
+            formula = quoted(f"{{{lot.column}}} / {_SQUARE_FEET_PER_ACRE}")
+            yield "LotSizeAcres", inline(formula=formula, units=units)
 
 
 _SAMPLED_ROWS = 2_000

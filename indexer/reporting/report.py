@@ -7,7 +7,7 @@ file has every rejected line, with its file and line number, the field at fault 
 import dataclasses
 import datetime as dt
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
@@ -19,7 +19,7 @@ import orjson
 
 from cluster.private_files import create_file, make_folder, open_private
 from indexer.errors import report_folder_errors
-from indexer.source.lines import RejectedLine
+from indexer.source.lines import RejectedLine, RowNotes
 
 _QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"")
 # What differs between faults of one kind: quoted values, numbers, and positions in a list.
@@ -238,9 +238,10 @@ class RunSummary:
     def report_for(self, alias: str) -> ResourceReport:
         return next(report for report in self.resources if report.resource == alias)
 
-    def set_skipped(self, rows: Mapping[str, int]) -> None:
+    def add_row_notes(self, notes: RowNotes) -> None:
         for report in self.resources:
-            report.skipped = rows.get(report.resource, 0)
+            report.skipped = notes.skipped.get(report.resource, 0)
+            report.warnings += notes.warnings.get(report.resource, ())
 
     def resources_at(self, *stages: RunStage) -> list[str]:
         return [report.resource for report in self.resources if report.stage in stages]

@@ -151,10 +151,16 @@ class _ResourceChain:
             self.done, self.position = self.done + stream.total, int
 
 
-def skipped_rows(source: Source) -> Mapping[str, int]:
-    """Return how many rows a source of tables left out by `skip_if` in its last complete pass, by resource."""
-    skipped: Mapping[str, int] = getattr(source, "skipped", {})
-    return skipped
+class RowNotes(NamedTuple):
+    """What a source of tables says of its rows, by resource: how many it left out, and warnings of damaged cells."""
+
+    skipped: Mapping[str, int]
+    warnings: Mapping[str, list[str]]
+
+
+def row_notes(source: Source) -> RowNotes:
+    """Return the notes of the last complete pass of a source; other sources have none."""
+    return RowNotes(getattr(source, "skipped", {}), getattr(source, "warnings", {}))
 
 
 def require_present(source: Source, resources: Sequence[Resource]) -> list[Resource]:

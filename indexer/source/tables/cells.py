@@ -9,10 +9,13 @@ import datetime as dt
 import math
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from itertools import chain
+from operator import itemgetter
 from typing import TypeVar
 from uuid import UUID, uuid5
 from zoneinfo import ZoneInfo
@@ -30,6 +33,19 @@ from indexer.source.tables.column_map import (
     check_number_signs,
     texts,
     zone,
+)
+from indexer.source.tables.lossy_cells import (
+    FRACTION,
+    SCIENTIFIC,
+    RowWatch,
+    Sign,
+    check_digits,
+    is_watched,
+    is_zip_code,
+    padded,
+    placeholder_test,
+    suspicion,
+    whole,
 )
 from mappings.fields import FieldKind
 
@@ -101,11 +117,14 @@ _SYMBOL = re.compile(rf"^[+-]?({_SIGN})\s?[0-9]|[0-9]\s?({_SIGN})$")
 _SPACES = " \u00a0\u202f"
 
 
-def number_converter(decimal: str, thousands: str, currency: Sequence[str]) -> Callable[[str], int | float]:
+def number_converter(
+    decimal: str, thousands: str, currency: Sequence[str], units: Mapping[str, float] | None = None
+) -> Callable[[str], int | float]:
     """Return the function that converts a text to a number; its ValueError completes "the text ...".
 
     Groups must have three digits, since `12,5` with a comma for thousands is more likely a mistake than 125.
     """
+    longest_first = sorted((units or {}).items(), key=lambda unit: -len(unit[0]))
     group = f"[{_SPACES}]" if thousands == " " else re.escape(thousands)
     digits = rf"[0-9]+|[0-9]{{1,3}}(?:{group}[0-9]{{3}})+" if thousands else "[0-9]+"
     point = re.escape(decimal)
@@ -116,10 +135,15 @@ def number_converter(decimal: str, thousands: str, currency: Sequence[str]) -> C
     def number(text: str) -> int | float:
         if len(text) <= _MAX_INTEGER_DIGITS and _INTEGER.fullmatch(text):
             return int(text)
-        plain = _without(currency, text) if currency else text
+        plain, factor = _without(currency, text) if currency else text, None
+        for unit, times in longest_first:
+            if plain.endswith(unit):
+                plain, factor = plain[: -len(unit)].rstrip(), times
+                break
         if not is_number(plain):
             raise ValueError(f"is not a number{_advice(text, thousands, currency)}")
-        return _parsed(plain.translate(signs) if may_translate else plain)
+        value = _parsed(plain.translate(signs) if may_translate else plain)
+        return value if factor is None else _product(value, factor)
 
     return cached(number)
 
@@ -134,6 +158,12 @@ def _without(currency: Sequence[str], text: str) -> str:
         if text[1:].startswith(sign) and text[0] in "+-":
             return text[0] + text[1 + len(sign) :].lstrip()
     return text
+
+
+def _product(value: float, factor: float) -> int | float:
+    """Return the exact product of two decimal numbers: 1.005 K is 1,005."""
+    product = Fraction(str(value)) * Fraction(str(factor))
+    return int(product) if product.denominator == 1 else float(product)
 
 
 def _parsed(text: str) -> int | float:
@@ -219,7 +249,7 @@ def _compiled(node: ast.expr, cells: int) -> Compute:
     if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
         return _constant(node.value)
     if isinstance(node, ast.Name) and node.id in {f"c{index}" for index in range(cells)}:
-        return operator.itemgetter(int(node.id[1:]))
+        return itemgetter(int(node.id[1:]))
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         negated = _compiled(node.operand, cells)
         return lambda values: -negated(values)
@@ -284,11 +314,25 @@ def _plain_conversion(kind: FieldKind, cells: CellSource, table: TableFormat) ->
     return str
 
 
-def _number_conversion(cells: NumberCellSource, table: TableFormat) -> Convert:
+def _number_conversion(cells: NumberCellSource, table: TableFormat) -> Callable[[str], Number]:
     decimal = table.decimal if cells.decimal is None else cells.decimal
     thousands = table.thousands if cells.thousands is None else cells.thousands
     check_number_signs(decimal, thousands)
-    return number_converter(decimal, thousands, texts(table.currency if cells.currency is None else cells.currency))
+    currency = texts(table.currency if cells.currency is None else cells.currency)
+    number = number_converter(decimal, thousands, currency, cells.units)
+    return number if cells.weights is None else _weighted_sum(cells.split or "", cells.weights, number)
+
+
+def _weighted_sum(separator: str, weights: list[Number], number: Callable[[str], Number]) -> Callable[[str], Number]:
+    """Return the function that adds the parts of a text, each multiplied by its weight; an empty part is 0."""
+
+    def weighted_sum(text: str) -> Number:
+        parts = [part.strip() for part in text.split(separator)]
+        if len(parts) > len(weights):
+            raise ValueError(f"has {len(parts)} parts, but `weights` has {len(weights)}")
+        return sum(_product(number(part or "0"), weight) for part, weight in zip(parts, weights, strict=False))
+
+    return weighted_sum
 
 
 def _dated(kind: FieldKind, cells: DatedCellSource, table: TableFormat) -> Convert:
@@ -322,6 +366,7 @@ def _mapped(table: dict[str, str | int | float | bool], default: object, otherwi
 
 
 Row = list[str]
+ReadCell = Callable[[Row], str]
 ReadText = Callable[[Row], str | None]
 ReadValue = Callable[[Row], object]
 
@@ -334,12 +379,15 @@ _MAX_SHOWN_CHARACTERS = 400
 class CellContext:
     """What cells are read with: the format of the table, the position of a column, and the key of a row's company.
 
-    `index` gets the path of the value for its SourceError if the column does not exist.
+    `index` gets the path of the value for its SourceError if the column does not exist. `identifier` is the path of the
+    record's identifier. `watch` counts damaged cells; None if another reading of the same cells does.
     """
 
     table: TableFormat
     index: Callable[[str, str], int]
     company: ReadText
+    identifier: str
+    watch: RowWatch | None
 
 
 def value_reader(path: str, kind: FieldKind, cells: CellSource, context: CellContext) -> ReadValue:
@@ -347,18 +395,20 @@ def value_reader(path: str, kind: FieldKind, cells: CellSource, context: CellCon
 
     Raises SourceError for an unknown column, ValueError for a formula or sign that cannot be used.
     """
-    indices = [context.index(path, column) for column in cells.columns]
+    readers = [_cell_reader(path, cells, column, context) for column in cells.columns]
     origin = " and ".join(f"column {column}" for column in cells.columns)
     if isinstance(cells, NumberCellSource) and cells.formula is not None:
-        return _formula_reader(path, origin, cells, context.table, indices)
-    convert, text_of = _cell_conversion(kind, cells, context.table), _text_reader(cells, indices, context.company)
+        return _formula_reader(path, origin, cells, context.table, readers)
+    convert, text_of = _cell_conversion(kind, cells, context.table), _text_reader(cells, readers, context.company)
+    if numbers := _numbers(cells.empty_if):
+        convert = _emptied(convert, numbers)
+    _watch(path, kind, cells, context, convert)
 
-    if cells.split is not None:
-        return _split_reader(path, origin, cells.split, text_of, convert)
-    index = indices[0] if cells.column is not None and not cells.replace else None
+    if cells.is_list:
+        return _split_reader(path, origin, cells.split or "", text_of, convert)
 
     def read(row: Row) -> object:
-        text = text_of(row) if index is None else row[index]
+        text = text_of(row)
         if not text:
             return None
         try:
@@ -369,6 +419,73 @@ def value_reader(path: str, kind: FieldKind, cells: CellSource, context: CellCon
     return read
 
 
+def _cell_reader(path: str, cells: CellSource, column: str, context: CellContext) -> ReadCell:
+    """Return the function that reads the text of one cell, repaired."""
+    index, steps = context.index(path, column), list[Callable[[str], str]]()
+    if empty := frozenset(text for text in cells.empty_if if isinstance(text, str)):
+        steps.append(lambda text: "" if text in empty else text)
+    if cells.whole:
+        steps.append(whole)
+    elif path == context.identifier:
+        steps.append(check_digits)
+    if cells.pad is not None:
+        steps.append(padded(cells.pad))
+    return _stepwise(path, column, index, steps) if steps else itemgetter(index)
+
+
+def _stepwise(path: str, column: str, index: int, steps: list[Callable[[str], str]]) -> ReadCell:
+    first, *others = steps
+
+    def read(row: Row) -> str:
+        if not (cell := row[index]):
+            return cell
+        try:
+            text = first(cell)
+            for step in others:
+                text = step(text)
+        except ValueError as error:
+            raise InvalidRecordError(path, f"column {column}: {_shown(cell)} {error}") from None
+        return text
+
+    return read
+
+
+def _watch(path: str, kind: FieldKind, cells: CellSource, context: CellContext, convert: Convert) -> None:
+    """Let damaged cells be counted that are not repaired; a `map` translates or refuses them."""
+    name, is_repaired = path.rpartition(".")[2], frozenset(map(str, cells.empty_if)).__contains__
+    is_text = kind is FieldKind.STRING or (isinstance(cells, UntypedCellSource) and cells.type in {None, "string"})
+    is_text = is_text and not (cells.map and not cells.keep_unmapped) and is_watched(name)
+    if context.watch is None or (not is_text and placeholder_test(name, kind) is None):
+        return
+    suspect = suspicion(name, kind, convert)
+
+    def sign(text: str) -> Sign | None:
+        found = None if is_repaired(text) else suspect(text)
+        return None if cells.whole and found in {FRACTION, SCIENTIFIC} else found
+
+    for column in cells.columns:
+        index, origin = context.index(path, column), f"{path.removeprefix('record.')}, column {column}"
+        context.watch.watch(index, origin, sign, is_text=is_text)
+        if cells.pad is None and (path == context.identifier or is_zip_code(name)):
+            context.watch.measure(index, origin)
+
+
+def _numbers(values: Sequence[str | float]) -> frozenset[object]:
+    return frozenset(value for value in values if not isinstance(value, str))
+
+
+def _emptied(convert: Convert, numbers: frozenset[object]) -> Convert:
+    def value_of(text: str) -> object:
+        value = convert(text)
+        number: object = value
+        if isinstance(value, str):
+            with suppress(ValueError):
+                number = float(value)
+        return None if number in numbers else value
+
+    return value_of
+
+
 def _split_reader(
     path: str, origin: str, separator: str, text_of: ReadText, convert: Callable[[str], object]
 ) -> ReadValue:
@@ -377,35 +494,34 @@ def _split_reader(
     def read(row: Row) -> list[object] | None:
         parts = [part for part in map(str.strip, (text_of(row) or "").split(separator)) if part]
         try:
-            return [convert(part) for part in parts] or None
+            return [value for part in parts if (value := convert(part)) is not None] or None
         except ValueError as error:
             raise InvalidRecordError(path, f"{origin}: one value of {_shown(separator.join(parts))} {error}") from None
 
     return read
 
 
-def _text_reader(cells: CellSource, indices: list[int], company: ReadText) -> ReadText:
-    text_of = _origin_reader(cells, indices)
+def _text_reader(cells: CellSource, readers: list[ReadCell], company: ReadText) -> ReadText:
+    text_of = _origin_reader(cells, readers)
     if cells.replace:
         text_of = _replaced(text_of, cells.replace)
     return text_of if cells.uuid5 is None else _name_based(text_of, company)
 
 
-def _origin_reader(cells: CellSource, indices: list[int]) -> ReadText:
+def _origin_reader(cells: CellSource, readers: list[ReadCell]) -> ReadText:
     if cells.column is not None:
-        (index,) = indices
-        return lambda row: row[index]
+        return readers[0]
     if cells.join is not None:
         separator = " " if cells.separator is None else cells.separator
-        return lambda row: separator.join([row[index] for index in indices if row[index]])
-    return _template_reader(cells.literals, indices)
+        return lambda row: separator.join([text for read in readers if (text := read(row))])
+    return _template_reader(cells.literals, readers)
 
 
-def _template_reader(literals: list[str], indices: list[int]) -> ReadText:
+def _template_reader(literals: list[str], readers: list[ReadCell]) -> ReadText:
     start, *between = literals
 
     def fill(row: Row) -> str | None:
-        cells = [row[index] for index in indices]
+        cells = [read(row) for read in readers]
         return start + "".join(chain.from_iterable(zip(cells, between, strict=True))) if all(cells) else None
 
     return fill
@@ -430,23 +546,20 @@ def _name_based(text_of: ReadText, company: ReadText) -> ReadText:
 
 
 def _formula_reader(
-    path: str, origin: str, cells: NumberCellSource, table: TableFormat, indices: Sequence[int]
+    path: str, origin: str, cells: NumberCellSource, table: TableFormat, readers: list[ReadCell]
 ) -> ReadValue:
-    compute = _compile_formula(cells.text)
-    number = number_converter(
-        table.decimal if cells.decimal is None else cells.decimal,
-        table.thousands if cells.thousands is None else cells.thousands,
-        texts(table.currency if cells.currency is None else cells.currency),
-    )
+    compute, number = _compile_formula(cells.text), _number_conversion(cells, table)
+    empty = _numbers(cells.empty_if)
 
     def read(row: Row) -> object:
-        values = [row[index] for index in indices]
+        values = [cell(row) for cell in readers]
         if not all(values):
             return None
         try:
-            return compute([number(value) for value in values])
+            result = compute([number(value) for value in values])
         except ValueError as error:
             raise InvalidRecordError(path, f"{origin}: {_shown(', '.join(values))} {error}") from None
+        return None if result in empty else result
 
     return read
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
@@ -100,6 +100,7 @@ def texts(value: str | list[str] | None) -> list[str]:
 
 # Of a column, in a template or a formula.
 PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
+_MAX_DIGITS = 64
 _ORIGINS = ("column", "template", "join", "uuid5", "formula")
 
 
@@ -111,6 +112,9 @@ class CellSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     company, becomes a name-based UUID. `replace` exchanges parts of the text, then `map` translates it; a text that
     `map` lacks becomes `default`, stays as it is with `keep_unmapped`, or is an error. `split` separates a cell into
     the elements of a list.
+
+    Before all of this each cell is repaired: it is empty if `empty_if` has its text, or later the number that it is;
+    `whole` makes whole numbers of `5.0`; `pad` puts zeros before digits up to a width.
     """
 
     column: str | None = None
@@ -123,6 +127,9 @@ class CellSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     default: str | int | float | bool | None = None
     keep_unmapped: bool = False
     split: str | None = None
+    empty_if: list[str | int | float] = []
+    whole: bool = False
+    pad: Annotated[int, msgspec.Meta(ge=1, le=_MAX_DIGITS)] | None = None
 
     def __post_init__(self) -> None:
         """Raise ValueError for an invalid combination."""
@@ -141,6 +148,11 @@ class CellSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise ValueError("A `formula` cannot have `map`, `replace` or `split`")
         if self.split == "":
             raise ValueError("`split` is empty: give the text that separates the values")
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the value is a list."""
+        return self.split is not None
 
     @property
     def text(self) -> str:
@@ -176,12 +188,31 @@ class TextCellSource(CellSource, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class NumberCellSource(CellSource, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A number, or a `formula` such as `{Lot SqFt} / 43560`. The other members override those of the table."""
+    """A number, or a `formula` such as `{Lot SqFt} / 43560`.
+
+    `units` has texts behind numbers and what they multiply them by: `{K = 1000, ac = 1}`. With `weights`, a cell such
+    as `3/1` is the sum of its parts, multiplied by `[1, 0.5]`. The other members override those of the table.
+    """
 
     formula: str | None = None
+    units: dict[str, int | float] = {}
+    weights: list[int | float] | None = None
     decimal: str | None = None
     thousands: str | None = None
     currency: str | list[str] | None = None
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for an invalid combination."""
+        super().__post_init__()
+        if wrong := [unit for unit in self.units if not unit or unit[-1].isdigit() or unit[0].isdigit()]:
+            raise ValueError(f"`units` has {wrong[0]!r}: give a text that is behind numbers, such as K")
+        if self.weights is not None and (self.split is None or self.map is not None):
+            raise ValueError('`weights` is for the parts of a cell: give `split`, such as "/", and no `map`')
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the value is a list."""
+        return self.split is not None and self.weights is None
 
     @property
     def text(self) -> str:

@@ -267,6 +267,7 @@ def _check_members(name: str, members: list[zipfile.ZipInfo]) -> None:
 
 _LINE_ENDS = ("\n", "\r")
 _SKIPPED_CHARACTERS = 1 << 16
+_TEXT_FORMULA = re.compile(r'="((?:[^"]|"")*)"')
 
 
 class CsvRow(NamedTuple):
@@ -350,11 +351,18 @@ def _next(reader: Iterator[list[str]]) -> list[str] | csv.Error | None:
         return error
 
 
+def _text(cell: str) -> str:
+    """Return the text of a cell that is a spreadsheet's formula for it, as `="0073"`; others as they are."""
+    match = _TEXT_FORMULA.fullmatch(cell)
+    return match[1].replace('""', '"').strip() if match else cell
+
+
 def _row(file: str, number: int, lines: list[str], cells: list[str] | csv.Error, encoding: str) -> CsvRow:
     data = "".join(lines).encode(errors="surrogateescape")
     if isinstance(cells, list):
         error = None if _is_utf8(data) else f"is not valid {encoding.upper()}"
-        return CsvRow(number, data, [cell.strip() for cell in cells], error)
+        stripped = [cell.strip() for cell in cells]
+        return CsvRow(number, data, [*map(_text, stripped)] if b"=" in data else stripped, error)
     if len(lines) > 1:
         raise SourceError(
             f"{file}: a quotation mark opened in line {number} spans lines up to {number + len(lines) - 1}: {cells}."

@@ -7,7 +7,7 @@ import string
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,6 +28,7 @@ from indexer.source.tables.column_map import (
     envelope_fields,
     read_column_maps,
 )
+from indexer.source.tables.lossy_cells import CellFindings, RowWatch
 from indexer.source.tables.rows import CsvRow, TableFile, header_cells, read_csv_rows, table_files
 from mappings import COMPANY, Resource
 from mappings.fields import Field, FieldKind
@@ -80,6 +81,14 @@ class TableSource:
         for table in self._tables:
             rows[table.resource.alias] += table.skipped
         return {resource: count for resource, count in rows.items() if count}
+
+    @property
+    def warnings(self) -> dict[str, list[str]]:
+        """Sentences about damaged cells in the last complete pass, by resource, without full stops."""
+        found: dict[str, list[str]] = {}
+        for table in self._tables:
+            found.setdefault(table.resource.alias, []).extend(table.findings.sentences())
+        return found
 
     def has(self, resource: Resource) -> bool:
         """Whether rows belong to the resource, or a column map declares a company."""
@@ -148,6 +157,7 @@ class _TableChain:
         before = len(first)
         for table in self.tables:
             table.skipped = 0
+            table.findings.clear()
             for file in table.files:
                 with table.open(file, before) as opened:
                     self.current = opened.position
@@ -169,7 +179,7 @@ class MappedTables:
         self.resource = column_map.resource
         self.files = table_files(column_map.declared, column_map.path.parent, column_map.name)
         self.is_dated = column_map.declared.updated_at != ON_CHANGE
-        self.skipped = 0
+        self.skipped, self.findings = 0, CellFindings()
         self._max_bytes = max_bytes
         self._undated = undated
         self._converters: dict[tuple[str, ...], _RowConverter] = {}
@@ -187,7 +197,9 @@ class MappedTables:
         """Return the column map applied to a header, once for all files that have the same columns."""
         columns = tuple(header.columns)
         if columns not in self._converters:
-            made = _RowConverter(header, header.envelope_builder(), header.identifier_reader(), _skips(header))
+            watch = RowWatch(self.findings)
+            envelope = replace(header, watch=watch).envelope_builder()
+            made = _RowConverter(header, envelope, header.identifier_reader(), _skips(header), watch)
             self._converters[columns] = made
         return self._converters[columns]
 
@@ -206,6 +218,7 @@ class MappedTables:
                 if data is None:
                     self.skipped += 1
                 else:
+                    convert.watch.add(cells, file, row.number)
                     yield SourceLine(file, row.number, data, before, is_dated)
 
 
@@ -224,6 +237,7 @@ class _RowConverter:
     envelope: Callable[[Row], dict[str, object]]
     identifier: Callable[[Row], frozenset[str] | None]
     skips: Callable[[Row], bool] | None
+    watch: RowWatch
 
     def __call__(self, row: CsvRow, cells: Row) -> bytes | None:
         """Return the envelope of a row, None if it is skipped; raise InvalidRecordError."""
@@ -274,12 +288,16 @@ class ValueExtractor(NamedTuple):
 
 @dataclass(frozen=True)
 class TableHeader:
-    """The columns of a table, its column map, the name of its file for messages, and the time of rows without one."""
+    """The columns of a table, its column map, the name of its file for messages, and the time of rows without one.
+
+    `watch` counts damaged cells; None for another reading of the same cells.
+    """
 
     column_map: ColumnMap
     file: str
     columns: list[str]
     undated: str  # ISO 8601
+    watch: RowWatch | None = None
 
     def envelope_builder(self) -> Callable[[Row], dict[str, object]]:
         """Return the function that turns a row into an envelope; raise SourceError for an unknown column."""
@@ -353,7 +371,7 @@ class TableHeader:
             members = self._object_members(f"{path}.", given)
             return _objects(members) if any(member.is_split for member in members.values()) else _object(members)
         if isinstance(declared, CellSource):
-            return self._cells(path, field.kind, declared)
+            return self._cells(path, field.kind, declared, self.watch)
         return self._constant(path, field.kind, declared)
 
     def _object_members(self, prefix: str, given: Iterable[tuple[Field, Any]]) -> dict[str, ValueExtractor]:
@@ -366,20 +384,22 @@ class TableHeader:
             if value is not None
         }
 
-    def _cells(self, path: str, kind: FieldKind, cells: CellSource) -> ValueExtractor:
+    def _cells(self, path: str, kind: FieldKind, cells: CellSource, watch: RowWatch | None) -> ValueExtractor:
         try:
-            context = CellContext(self.column_map.declared, self.index_of, self._company(path))
+            identifier = f"record.{self.column_map.resource.identifier}"
+            table, company = self.column_map.declared, self._company(path)
+            context = CellContext(table, self.index_of, company, identifier, watch)
             read = value_reader(path, kind, cells, context)
         except ValueError as error:
             shown = f" {cells.text!r}" if cells.text else ""
             raise SourceError(f"{self.column_map.name}: {path}:{shown} {error}.") from None
-        return ValueExtractor(read, is_split=cells.split is not None)
+        return ValueExtractor(read, is_split=cells.is_list)
 
     def _company(self, path: str) -> ReadText:
         """Return how the key of a row's company is read, for name-based UUIDs."""
         declared = None if self.column_map.resource is COMPANY else self.column_map.declared.platform_company_id
         if isinstance(declared, CellSource) and path != "platform_company_id":
-            extract = self._cells("platform_company_id", FieldKind.STRING, declared).extract
+            extract = self._cells("platform_company_id", FieldKind.STRING, declared, None).extract
             return lambda row: str(extract(row) or "")
         return lambda _: declared if isinstance(declared, str) else ""
 

@@ -14,7 +14,7 @@ import pytest
 from mappings import COMPANY, LISTING, RESOURCES, TEAM
 from tests.indexer.command.test_command import environment, lines, run
 from tests.indexer.conftest import Bench
-from tests.records import deletion, envelope, write
+from tests.records import COMPANY_KEY, deletion, envelope, write
 
 LATER = "2026-02-01T00:00:00Z"
 UPDATES = [envelope(TEAM, {"uuid": "new"}), envelope(TEAM, {"name": "newer"}, updated_at=LATER), deletion(TEAM, "gone")]
@@ -32,16 +32,21 @@ def written(path: Path, sent: list[Any]) -> Path:
     return path
 
 
-async def test_rows_that_a_column_map_leaves_out_are_counted(bench: Bench, tmp_path: Path) -> None:
+async def test_rows_that_a_column_map_leaves_out_and_damaged_cells_are_counted(bench: Bench, tmp_path: Path) -> None:
     await start(bench)
-    (tmp_path / "teams.csv").write_text("platform_team_id,uuid,state\nnew,new,live\nold,old,draft\n")
+    (tmp_path / "teams.csv").write_text("platform_team_id,uuid,state\nnew,new,live\n3,3.0,live\nold,old,draft\n")
     head = 'resource = "teams"\nfile = "teams.csv"\nupdated_at = "2026-02-01"\npass_through = true\n'
     table = tmp_path / "teams.toml"
-    table.write_text(f'{head}skip_if = {{state = "draft"}}\nplatform_company_id = "1"\n')
-    _, plain, _ = await run(bench, "update", table)
-    assert "teams: 1 read, 1 rows left out by skip_if" in plain
+    table.write_text(f'{head}skip_if = {{state = "draft"}}\nplatform_company_id = "{COMPANY_KEY}"\n')
+    _, plain, told = await run(bench, "update", table)
+    assert "teams: 2 read, 1 rows left out by skip_if" in plain
+    warning = "uuid, column uuid: 1 cell with \".0\" at the end, such as '3.0' in teams.csv:3: set whole = true"
+    assert f"Warning: {warning}.\n" in told
     _, printed, _ = await run(bench, "update", table, "--json")
-    assert lines(printed)[-1]["resources"]["teams"]["skipped"] == 1
+    report = lines(printed)[-1]["resources"]["teams"]
+    assert (report["skipped"], report["warnings"]) == (1, [warning])
+    _, _, told = await run(bench, "reindex", table)
+    assert f"Warning: {warning}.\n" in told
 
 
 APPLIED = {"team-1": "newer", "new": "name of a test", "gone": None}

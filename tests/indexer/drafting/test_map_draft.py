@@ -184,3 +184,91 @@ def test_the_encoding_of_a_file_without_an_end_is_known_from_its_beginning(
     assert 'encoding = "utf-8"' in draft_map([str(tmp_path / "listings.csv")], tmp_path).text
     monkeypatch.setattr(rows, "_DETECTED_BYTES", 2**30)
     assert 'encoding = "cp1252"' in draft_map([str(tmp_path / "listings.csv")], tmp_path).text
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "written"),
+    [
+        (
+            "MLS Number",
+            ["73289979.0", "73289980.0"],
+            'PlatformListingId = {column = "MLS Number", whole = true}  # 2 values of 2 with a decimal point, as data',
+        ),
+        (
+            "MLS Number",
+            ["73289979", "7.33E+07"],
+            "whole = true}  # 1 value in scientific notation, which has lost digits: export the column as text; until",
+        ),
+        ("MLS Number", ["1.0", "1.5"], '{column = "MLS Number"}  # 1 value of 2 with a decimal point, as data frames'),
+        (
+            "MLS Number",
+            ["73289979", "73289980", "73289981", "73289982", "3289979"],
+            '{column = "MLS Number"}  # 1 value with fewer than 8 digits: if zeros in front are lost, set pad = 8',
+        ),
+        ("Zip", ["2134", "02115"], '{column = "Zip", pad = 5}  # 1 value with fewer than 5 digits: zeros in front'),
+        ("Zip", ["2114.0", "10580.0"], '{column = "Zip", whole = true, pad = 5}  # '),
+        ("Zip", ["2134", "2115"], '{column = "Zip"}\n'),
+        ("Agent ID", ["17.0", "nan"], '{uuid5 = "agent {Agent ID}", whole = true}  # 1 value of 1 with a decimal'),
+        ("Pool", ["1.0", "0.0", "True"], 'PoolYN = {column = "Pool", whole = true}  # 2 values of 3 with a decimal'),
+        ("Price", ["$475K", "$1.2M", "$612,500"], 'units = {"K" = 1000, "M" = 1000000}}  # numbers with K, M'),
+        ("Price", ["0", "475000"], 'ListPrice = {column = "Price", empty_if = [0]}  # 0 means no value'),
+        ("Price", ["9999999", "475000"], '{column = "Price"}  # 9999999: if it means no value, add it to empty_if'),
+        ("Acres", ["0.25 ac", "3.2 Acres", ""], 'LotSizeAcres = {column = "Acres", units = {"ac" = 1, "Acres" = 1}}'),
+        ("Acres", ["0.25 ha"], '# LotSizeAcres = {column = "Acres"}  # not all values are numbers'),
+        ("Lot SqFt", ["9,000 sf"], 'LotSizeAcres = {formula = "{Lot SqFt} / 43560", units = {"sf" = 1}}'),
+        ("Latitude", ["0.0", "42.1"], 'Latitude = {column = "Latitude", empty_if = [0]}  # 0 means no value'),
+        ("Year Built", ["0", "1988"], 'YearBuilt = {column = "Year Built", empty_if = [0]}  # 0 means no value'),
+        ("Year Built", ["inf", "1988"], 'empty = ["inf"]'),
+        (
+            "List Date",
+            ["0000-00-00", "1900-01-01", "2026-01-02"],
+            '{column = "List Date", empty_if = ["0000-00-00", "1900-01-01"]}  # no dates: 0000-00-00, 1900-01-01',
+        ),
+        (
+            "List Date",
+            ["11/13/2026", "2026-11-03", "Nov 3, 2026"],
+            'format = ["%m/%d/%Y", "ISO", "%b %d, %Y"]}  # dates in several forms: the first that fits counts\n',
+        ),
+        ("List Date", ["11/13/2026", "13/11/2026"], "# ListingContractDate = "),
+        (
+            "Baths",
+            ["3/1", "2"],
+            'BathroomsTotal = {column = "Baths", split = "/", weights = [1, 0.5]}  # full and half',
+        ),
+        ("Baths", ["3/1", "2"], 'BathroomsHalf = {column = "Baths", split = "/", weights = [0, 1]}'),
+        ("ListingID", ["12", "13"], 'PlatformListingId = {column = "ListingID"}'),
+    ],
+)
+def test_what_repairs_damaged_cells_is_drafted_with_the_reason(
+    tmp_path: Path, column: str, values: list[str], written: str
+) -> None:
+    rows = "".join(f'Active,"{value}"\n' for value in values)
+    draft = drafted(tmp_path, f"Status,{column}\n{rows}", resource=LISTING)
+    assert written in draft.text
+    assert all(guess.confidence is not Confidence.CERTAIN for guess in draft.tables[0].guesses if guess.draft.note)
+
+
+def test_zip_codes_that_all_lack_a_zero_are_those_of_a_state(tmp_path: Path) -> None:
+    assert "pad = 5" in drafted(tmp_path, "State,Zip\nMA,2134\nMA,2115\n").text
+
+
+def test_a_table_of_a_data_frame_is_read_as_it_was_meant(tmp_path: Path) -> None:
+    table = (
+        "listing_id,status,price,state,zip,baths,agent_id,list_date,latitude\n"
+        "73289979.0,Active,500000.0,MA,2114.0,3/1,103378.0,2026-09-17,42.1\n"
+        "73289980.0,Active,5e5,MA,2115.0,2,nan,0000-00-00,0.0\n"
+    )
+    name = write_map(tmp_path, drafted(tmp_path, table, company="acme").text)
+    agent = '{uuid5 = "agent {agent_id}"}'
+    first, second = records_of(name)
+    (tmp_path / "plain.csv").write_text("agent_id\n103378\n")
+    plain = 'resource = "listings"\nfile = "plain.csv"\nplatform_company_id = "acme"\nupdated_at = "on change"\n'
+    record = f'[record]\nPlatformListingId = "1"\nListAgentUUID = {agent}\n'
+    [healthy] = records_of(write_map(tmp_path, plain + record, "plain.toml"))
+    assert (first["PlatformListingId"], first["PostalCode"], first["ListAgentUUID"]) == (
+        *("73289979", "02114"),
+        healthy["ListAgentUUID"],
+    )
+    assert (first["BathroomsFull"], first["BathroomsHalf"], first["BathroomsTotal"]) == (3, 1, 3.5)
+    assert (second["PlatformListingId"], second["ListPrice"], second["BathroomsHalf"]) == ("73289980", 500_000, 0)
+    assert not {"ListAgentUUID", "ListingContractDate", "Latitude"} & second.keys()
