@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from elasticsearch import ApiError, TransportError
@@ -64,17 +65,38 @@ class FencedError(LockedError):
     """The run that took over the lock has removed the alias that this one writes through."""
 
 
-class InvalidRecordError(Exception):
-    """One line of the source is not a valid record. `field` is its path in the envelope, empty for the whole line."""
+_POSITION = re.compile(r"\[[0-9]+\]")
 
-    def __init__(self, field: str, reason: str) -> None:
+
+class InvalidRecordError(Exception):
+    """One line of the source is not a valid record. `field` is its path in the envelope, empty for the whole line.
+
+    `others` are its further faults.
+    """
+
+    def __init__(self, field: str, reason: str, others: tuple[InvalidRecordError, ...] = ()) -> None:
         super().__init__(f"{field}: {reason}" if field else reason)
         self.field = field
         self.reason = reason
+        self.others = others
 
-    def __reduce__(self) -> tuple[type[InvalidRecordError], tuple[str, str]]:
+    @classmethod
+    def of_all(cls, faults: Sequence[InvalidRecordError]) -> InvalidRecordError:
+        """Return the first of some faults, with the others."""
+        return cls(faults[0].field, faults[0].reason, tuple(faults[1:]))
+
+    @property
+    def member(self) -> str:
+        """The field without positions in lists."""
+        return _POSITION.sub("", self.field)
+
+    @property
+    def all(self) -> tuple[InvalidRecordError, ...]:
+        return (self, *self.others)
+
+    def __reduce__(self) -> tuple[type[InvalidRecordError], tuple[str, str, tuple[InvalidRecordError, ...]]]:
         """Return what a loader process pickles."""
-        return InvalidRecordError, (self.field, self.reason)
+        return InvalidRecordError, (self.field, self.reason, self.others)
 
 
 @contextmanager

@@ -23,13 +23,16 @@ from indexer.documents.builder import PendingDocument
 from indexer.documents.companies import Companies, companies_from_source
 from indexer.documents.line_parser import ChunkReader, LineParser, ParsedChunk
 from indexer.reporting.report import (
+    EmptiedField,
     FaultKind,
     FaultTally,
     OnProgress,
     ResourceReport,
     RunStage,
     RunSummary,
+    excess_emptied,
     ignore_progress,
+    merged_emptied,
 )
 from indexer.settings import IndexerSettings
 from indexer.source.lines import RejectedLine, Source, require_present, row_notes
@@ -47,11 +50,14 @@ class ResourceCheck:
     lines: int
     bad: int
     skipped: int
+    skip_reasons: dict[str, int]
     deleted: int
     rounded: int
     corrected: int
     faults: list[FaultKind]
     fields: list[FieldSummary]
+    emptied: list[EmptiedField]
+    objection: str | None  # of a load to so many emptied cells
     merged: MergedIdentifiers | None = None
     references: list[ReferenceCheck] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)  # of damaged cells
@@ -71,6 +77,11 @@ class SourceCheck:
     @property
     def bad(self) -> int:
         return sum(resource.bad for resource in self.resources)
+
+    @property
+    def objections(self) -> list[str]:
+        """Why a load would be refused."""
+        return [resource.objection for resource in self.resources if resource.objection]
 
 
 class _AnyCompanies(Companies):
@@ -95,7 +106,8 @@ def check_source(
         ledger.index()
         notes = row_notes(source)
         for resource, check in checks.items():
-            check.skipped = notes.skipped.get(resource.alias, 0)
+            check.skip_reasons = {**notes.skipped.get(resource.alias, {})}
+            check.skipped = sum(check.skip_reasons.values())
             check.warnings = notes.warnings.get(resource.alias, [])
             check.merged, check.references = ledger.merged(resource), ledger.references(resource)
     tables = source if isinstance(source, TableSource) else None
@@ -120,8 +132,11 @@ def _inspect(
         on_progress(report)
     report.stage = RunStage.CHECKED
     on_progress(report)
-    counts = (0, deleted, report.rounded, report.corrected)
-    return ResourceCheck(resource.alias, report.read, report.dead, *counts, faults.kinds(), statistics.summaries)
+    emptied = report.emptied, excess_emptied(report, report.read) if report.emptied else None
+    counts = (deleted, report.rounded, report.corrected)
+    return ResourceCheck(
+        resource.alias, report.read, report.dead, 0, {}, *counts, faults.kinds(), statistics.summaries, *emptied
+    )
 
 
 OnFault = Callable[[RejectedLine], None]
@@ -163,6 +178,7 @@ def _counted_chunks(
             report.dead += len(chunk.rejected)
             report.add_roundings(chunk.roundings.values())
             report.corrected += chunk.corrected
+            report.emptied = merged_emptied(report.emptied, chunk.emptied) if chunk.emptied else report.emptied
             report.bytes_read, report.seconds = chunk.position, time.monotonic() - started
             yield chunk
 

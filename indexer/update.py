@@ -40,6 +40,7 @@ from indexer.reporting.report import (
     excess_dead_letters,
     fault_lines,
     ignore_progress,
+    merged_emptied,
 )
 from indexer.settings import IndexerContext
 from indexer.source.lines import ChangeStream, RejectedLine, Source, SourceLine, row_notes
@@ -249,6 +250,7 @@ class ResourceUpdater:
         report.read += len(items)
         report.add_roundings(chunk.roundings.values())
         report.corrected += chunk.corrected
+        report.emptied = merged_emptied(report.emptied, chunk.emptied) if chunk.emptied else report.emptied
         report.stale += len(chunk.drafts) - len(documents)
         for document in chunk.drafts:
             self._unserved.add_repeated(document, documents[document.id])
@@ -260,7 +262,7 @@ class ResourceUpdater:
         self._report_progress()
         if reason := excess_dead_letters(report, self._context.settings.dead_letter_limit, at_end=False):
             causes = "".join(f"\n  {line}" for line in fault_lines(report.causes))
-            raise RefusedError(f"{reason}; the update stopped, see {report.dead_letters}.{causes}")
+            raise RefusedError(f"{reason}; the update stopped.{causes}")
 
     def _reject(self, item: RejectedLine) -> None:
         self._dead_letters.add(item)

@@ -28,6 +28,7 @@ from cluster.settings import load_settings
 from indexer.drafting.columns import Confidence
 from indexer.drafting.map_draft import MapDraft, TableDraft, draft_map
 from indexer.inspection import FieldSummary, ResourceCheck, SourceCheck, check_source
+from indexer.reporting.displays import reasons_of
 from indexer.reporting.report import FaultKind
 
 
@@ -64,7 +65,7 @@ def check(*, source: str, resource: str | None, html: Path | None, as_json: bool
         echo(orjson.dumps(found))
     else:
         _print_report(found)
-    raise SystemExit(1 if found.bad else 0)
+    raise SystemExit(1 if found.bad or found.objections else 0)
 
 
 def _print_report(found: SourceCheck) -> None:
@@ -72,6 +73,8 @@ def _print_report(found: SourceCheck) -> None:
         echo(part) if isinstance(part, str) else print_table(part)
     if found.bad:
         print_error_line(f"Bad lines, which would not be served: {found.bad:,}.")
+    for objection in found.objections:
+        print_error_line(f"A load would be refused: {objection}.")
 
 
 def _write_page(path: Path, page: str) -> None:
@@ -95,6 +98,7 @@ def check_report(check: SourceCheck) -> Iterator[Table | str]:
         yield headline(resource)
         if resource.faults:
             yield _faults(resource.faults)
+        yield from _emptied_sentences(resource)
         yield _fields(resource)
         yield from _sentences_of(resource)
 
@@ -102,7 +106,7 @@ def check_report(check: SourceCheck) -> Iterator[Table | str]:
 def headline(resource: ResourceCheck) -> str:
     counts = {
         "bad": resource.bad,
-        "skipped": resource.skipped,
+        f"rows left out{reasons_of(resource.skip_reasons)}": resource.skipped,
         "deleted": resource.deleted,
         "values rounded": resource.rounded,
         "values corrected": resource.corrected,
@@ -130,6 +134,11 @@ def _sentences_of(resource: ResourceCheck) -> Iterator[str]:
                 f"{one.field}: {one.dangling:,} of {one.values:,} values are not in {one.target} "
                 f"({one.lines:,} lines). {'; '.join(one.examples)}."
             )
+
+
+def _emptied_sentences(resource: ResourceCheck) -> Iterator[str]:
+    for one in resource.emptied:
+        yield f"{one.field}: {one.count:,} unreadable cells are left empty, such as {'; '.join(one.examples)}."
 
 
 def _faults(kinds: list[FaultKind]) -> Table:
@@ -190,6 +199,7 @@ def _check_page(source: str, check: SourceCheck) -> str:
 
 def _sentences(check: SourceCheck) -> Iterator[str]:
     yield "No line is bad." if not check.bad else f"Bad lines, which would not be served: {check.bad:,}."
+    yield from (f"A load would be refused: {objection}." for objection in check.objections)
     yield from (f"{note}." for note in check.notes)
     if check.companies:
         yield f"The source has no companies: {', '.join(check.companies)} must be live."
@@ -205,7 +215,7 @@ def _section(resource: ResourceCheck) -> Iterator[str]:
                 for kind in resource.faults
             ),
         )
-    yield from map(_paragraph, _sentences_of(resource))
+    yield from map(_paragraph, (*_emptied_sentences(resource), *_sentences_of(resource)))
     rows = ((one.name, resource.share_filled(one), *_field_range(one)) for one in resource.fields)
     yield _html_table(("Field", "Filled", "From", "To", "Values"), rows)
 
@@ -256,6 +266,8 @@ def map_files(*, names: tuple[str, ...], company: str | None, resource: str | No
 def _print_draft(draft: MapDraft) -> None:
     for table in draft.tables:
         print_table(_guess_table(table), err=True)
+    for note in draft.notes:
+        print_error_line(f"Note: {note}.")
     if draft.missing:
         print_error_line(f"Still to be set in the map: {', '.join(draft.missing)}.")
 

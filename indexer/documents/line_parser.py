@@ -1,9 +1,14 @@
 """Parsing of source lines into documents, in chunks: decoding, normalizing, listing rules and company."""
 
+import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Any
+
+import orjson
 
 from indexer.clock import epoch_time
 from indexer.documents.builder import DocumentBuilder, PendingDocument
@@ -19,14 +24,19 @@ from indexer.documents.envelope import (
 )
 from indexer.documents.normalizer import ExactValues, RecordNormalizer, depth_check, record_rules, update_time_filler
 from indexer.errors import InvalidRecordError
-from indexer.reporting.report import RoundedField
+from indexer.reporting.report import EmptiedField, RoundedField, merged_emptied
 from indexer.settings import IndexerSettings
 from indexer.source.lines import LineStream, RejectedLine, SourceLine
 from mappings import COMPANY, Resource
+from mappings.listing import STATUSES
 
 _MAX_STRICT_DECODE_PAUSE = 63  # lines
 _MAX_SHOWN = 80  # characters of an invalid identifier
 _DEFAULTS = IndexerSettings()
+_MAX_FAULTS = 50  # of a line
+_MAX_SEARCHED_BYTES = 1_000_000
+_PATH_PART = re.compile(r"[^.\[\]]+")
+_EPOCH, _NIL = "1970-01-01T00:00:00Z", "00000000-0000-0000-0000-000000000000"
 
 
 @dataclass
@@ -36,6 +46,7 @@ class ParsedChunk:
     read: int = 0
     roundings: dict[str, RoundedField] = field(default_factory=dict)
     corrected: int = 0
+    emptied: list[EmptiedField] = field(default_factory=list)
     position: int = 0  # bytes of the source
     last_line: int = 0
     drafts: list[PendingDocument] = field(default_factory=list)
@@ -58,13 +69,74 @@ class LineParser:
         self._pause = 0  # lines without the strict decoder after its next failure
         self._companies = companies
         self._is_company = resource is COMPANY
+        # For values that a record must have, so that its other faults show.
+        self._valid_values = {
+            "updated_at": _EPOCH,
+            f"record.{resource.identifier}": _NIL,
+            "record.Status": STATUSES[0],
+            "platform_company_id": next(iter(companies.keys), None),
+        }
 
     def parse(self, line: SourceLine, chunk: ParsedChunk) -> PendingDocument:
         """Return the document of a line and count its corrections; raise InvalidRecordError for an invalid line."""
-        document = self._parse(line, chunk, None)
+        fault = None
+        try:
+            document = self._parse(line, chunk, None)
+        except InvalidRecordError as error:
+            fault = InvalidRecordError.of_all([error])  # without the frames of the first, which hold much memory
+        if fault is not None:
+            line = self._without_optional(line, fault)
+            document = self._parse(line, chunk, None)
+        if line.emptied:
+            chunk.emptied = merged_emptied(chunk.emptied, map(partial(EmptiedField.of, line), line.emptied))
         if not line.is_dated:
             document.redated = lambda microseconds: self._parse(line, ParsedChunk(), microseconds)
         return document
+
+    def _without_optional(self, line: SourceLine, fault: InvalidRecordError) -> SourceLine:
+        """Return an invalid line without the values at fault if these may be empty; raise all faults otherwise."""
+        faults = [fault]
+        rest = self._search_faults(line, faults)
+        if not line.optional.issuperset(one.member for one in faults):
+            raise InvalidRecordError.of_all([*line.emptied, *faults])
+        return line._replace(data=rest, emptied=(*line.emptied, *faults))
+
+    def _search_faults(self, line: SourceLine, faults: list[InvalidRecordError]) -> bytes:
+        """Add its other faults to those of a line; return it without the values at fault, or with valid ones instead.
+
+        The parser stops at the first fault. So the line is read again without it, until it is valid.
+        """
+        data = line.data
+        try:
+            envelope = orjson.loads(data) if len(data) <= _MAX_SEARCHED_BYTES else None
+        except orjson.JSONDecodeError:
+            return data
+        for fault in faults:
+            self._mend(envelope, fault)
+        while envelope is not None and len(faults) < _MAX_FAULTS:
+            try:
+                data = orjson.dumps(envelope)
+                self._parse(line._replace(data=data), ParsedChunk(), None)
+                break
+            except orjson.JSONEncodeError:  # nested too deeply
+                break
+            except InvalidRecordError as error:
+                if any(fault.field == error.field for fault in faults):
+                    break
+                faults.append(InvalidRecordError.of_all([error]))
+                self._mend(envelope, error)
+        return data
+
+    def _mend(self, envelope: Any, fault: InvalidRecordError) -> None:
+        """Remove the value at fault, or replace one that a record must have; one that cannot be found stays."""
+        *parents, name = [int(part) if part.isdigit() else part for part in _PATH_PART.findall(fault.field)] or [""]
+        with suppress(KeyError, IndexError, TypeError):
+            for parent in parents:
+                envelope = envelope[parent]
+            if (valid := self._valid_values.get(fault.field)) is not None:
+                envelope[name] = valid
+            else:
+                del envelope[name]
 
     def _parse(self, line: SourceLine, chunk: ParsedChunk, microseconds: int | None) -> PendingDocument:
         """Return the document of a line, with another `updated_at` if one is given."""
@@ -84,12 +156,20 @@ class LineParser:
 
     def parse_into(self, item: SourceLine | RejectedLine, chunk: ParsedChunk) -> None:
         if isinstance(item, RejectedLine):
-            chunk.rejected.append(self._identified(item))
+            chunk.rejected.append(self._identified(self._completed(item)))
             return
         try:
             chunk.drafts.append(self.parse(item, chunk))
         except InvalidRecordError as error:
             chunk.rejected.append(self._identified(RejectedLine(item, error, self.resource)))
+
+    def _completed(self, item: RejectedLine) -> RejectedLine:
+        """Return a rejected line with the faults that its source cannot see."""
+        if not item.rest:
+            return item
+        faults = [*item.error.all]
+        self._search_faults(item.line._replace(data=item.rest), faults)
+        return item._replace(error=InvalidRecordError.of_all(faults))
 
     def _identified(self, item: RejectedLine) -> RejectedLine:
         """Return a rejected line with the identifiers of its records, if they can be read."""

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
+from indexer.reporting.report import tolerated_emptied
 from indexer.source.tables.cells import ISO, number_converter, parsed_time
 from indexer.source.tables.lossy_cells import NO_VALUE
 from mappings import LISTING, RESOURCES, SOLD_LISTING, Resource
@@ -51,6 +52,12 @@ def field_of_column(resource: Resource, column: str) -> NamedField | None:
         return known[name]
     close = difflib.get_close_matches(name, known, n=1, cutoff=_LEAST_SIMILARITY)
     return NamedField(known[close[0]].name, Confidence.LOW) if close else None
+
+
+def known_columns(columns: Sequence[str]) -> int:
+    """Return how many of some texts are known names of columns, of the resource that has most of them."""
+    names = {folded(column.replace("#", " number")) for column in columns}
+    return max(len(names & _known_names(resource).keys()) for resource in RESOURCES)
 
 
 @cache
@@ -227,6 +234,14 @@ class ColumnValues:
                 numbers = [convert(value) for value in self.different]
                 return NumberForm(decimal, thousands, signs, any(number % 1 for number in numbers))
         return None
+
+    def without_misfits(self, form: str) -> Self | None:
+        """Return the values without those that have no `number_form` or `date_form`; None unless these are few."""
+        fitting = {value for value in self.different if getattr(type(self)([value]), form) is not None}
+        rest = [value for value in self.values if value in fitting]
+        misfits = len(self.values) - len(rest)
+        is_minority = 0 < misfits < len(rest) and misfits <= tolerated_emptied(len(self.values))
+        return type(self)(rest) if is_minority else None
 
     @property
     def date_form(self) -> DateForm | None:

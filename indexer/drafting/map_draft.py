@@ -3,13 +3,11 @@
 Of each table it declares the fields that its columns probably are, if the values of a column fit the field.
 """
 
-import io
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,11 +24,11 @@ from indexer.drafting.columns import (
     street_columns,
 )
 from indexer.drafting.repairs import Repair, quoted, repair_of
+from indexer.drafting.sample import TableSample, read_sample, repeated_names
 from indexer.errors import SourceError
-from indexer.source.files import Beginning
 from indexer.source.tables.cells import ISO
 from indexer.source.tables.column_map import TableFormat
-from indexer.source.tables.rows import PATTERN_SIGNS, TableFile, header_cells, read_csv_rows, table_files
+from indexer.source.tables.rows import PATTERN_SIGNS, TableFile, row_text, table_files, unread_files
 from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING, TEAM, Resource
 from mappings.fields import Field, FieldKind, date_time, string
 from mappings.listing import STATUSES
@@ -184,15 +182,16 @@ class TableDraft:
     columns: list[str]
     rows: list[list[str]]
     format: dict[str, str] = field(default_factory=dict)  # keys and TOML values of the encoding and the delimiter
+    repeated: dict[str, str] = field(default_factory=dict)  # columns that have their name in common with others
+    samples: dict[str, TableSample] = field(default_factory=dict)  # by the name of the file
 
     @cached_property
     def values(self) -> dict[str, ColumnValues]:
-        """The values by column; blank and repeated headings are left out."""
-        counts = Counter(self.columns)
+        """The values by column; blank headings are left out."""
         return {
             column: ColumnValues([row[index] for row in self.rows])
             for index, column in enumerate(self.columns)
-            if column and counts[column] == 1
+            if column
         }
 
     @cached_property
@@ -236,7 +235,9 @@ class TableDraft:
         return chosen
 
     def _named(self, column: str) -> NamedField | None:
-        named = field_of_column(self.resource, column)
+        named = field_of_column(self.resource, self.repeated.get(column, column))
+        if named and column in self.repeated:
+            return NamedField(named.name, Confidence.LOW)
         if named is None and self.resource in {LISTING, SOLD_LISTING} and (meaning := self.values[column].meaning):
             return NamedField(meaning, Confidence.LOW)
         return named
@@ -246,6 +247,10 @@ class TableDraft:
         if named is None:
             return ColumnGuess(column, None, Confidence.LOW, values.example, ValueDraft("", fits=False))
         draft = self._draft(named.name, column)
+        if name := self.repeated.get(column):
+            draft = draft._replace(
+                note=f"several columns are named {name!r}: choose one; {draft.note}".removesuffix("; ")
+            )
         is_sure = named.confidence is Confidence.CERTAIN and not draft.note
         confidence = named.confidence if is_sure or named.confidence is Confidence.LOW else Confidence.HIGH
         return ColumnGuess(column, named.name, confidence, values.example, draft)
@@ -282,11 +287,7 @@ class TableDraft:
             yield "LotSizeAcres", inline(formula=formula, units=units)
 
 
-_SAMPLED_ROWS = 2_000
-_SAMPLED_BYTES = 1 << 24
-_SAMPLED_LINES = 1_000_000
 _ROWS_OF_FURTHER_FILES = 50
-_ROW_BYTES = 1 << 20
 _NOTE = "# Drafted by `brokerage index map`. Complete what is commented out, then run `brokerage index check`."
 
 
@@ -297,6 +298,15 @@ class MapDraft:
     tables: list[TableDraft]
     company: str | None
     others: list[str]  # files that are in no table
+    unread: list[str]  # files and folders in the named folders that are no tables
+
+    @property
+    def notes(self) -> Iterator[str]:
+        """Sentences about what is not read as a row or a column, without full stops."""
+        yield from (f"{name} has other columns than the files of the map: draft it on its own" for name in self.others)
+        yield from (f"{name} is not read: name it, too, if it has records" for name in self.unread)
+        for table in self.tables:
+            yield from _table_notes(table)
 
     @property
     def missing(self) -> list[str]:
@@ -342,10 +352,11 @@ def draft_map(
             _add(tables, file, resource)
     chosen: dict[Resource, TableDraft] = {}
     others: list[str] = []
+    unread = [name for pattern in names for name in unread_files(Path(pattern))]
     for table in tables.values():
         if chosen.setdefault(table.resource, table) is not table:
             others += table.files
-    return MapDraft(list(chosen.values()), company, others)
+    return MapDraft(list(chosen.values()), company, others, unread)
 
 
 def _require_path(name: str) -> None:
@@ -354,43 +365,21 @@ def _require_path(name: str) -> None:
 
 
 def _add(tables: dict[frozenset[str], TableDraft], file: TableFile, resource: Resource | None) -> None:
-    columns, rows = _sample(file)
-    form, key = file.form, frozenset(columns)
+    sample = read_sample(file)
+    columns, form, key = sample.columns, file.form, frozenset(sample.columns)
     name = os.path.relpath(file.path, file.folder)
     if key not in tables:
         found = resource or resource_of(file.name, columns)
         written = {"encoding": quoted(form.encoding), "delimiter": quoted(form.delimiter)}
-        tables[key] = TableDraft(found, [name], columns, rows, written)
+        repeated = repeated_names(sample)
+        tables[key] = TableDraft(found, [name], columns, list(sample.rows), written, repeated, {file.name: sample})
         return
     table = tables[key]
+    table.samples[file.name] = sample
     table.files += [name] if name not in table.files else []
-    for one in rows[:_ROWS_OF_FURTHER_FILES]:
+    for one in sample.rows[:_ROWS_OF_FURTHER_FILES]:
         by_name = dict(zip(columns, one, strict=True))
         table.rows.append([by_name[column] for column in table.columns])
-
-
-def _sample(file: TableFile) -> tuple[list[str], list[list[str]]]:
-    """Return the columns of a file and its first rows; raise SourceError without a header, or for an endless row."""
-    with file.open() as plain:
-        # Longer than the rows of a sample: only blank lines and a row without an end reach it.
-        beginning = Beginning(plain.reader, _SAMPLED_BYTES + 4 * _ROW_BYTES, _SAMPLED_LINES)
-        rows = read_csv_rows(file.name, io.BufferedReader(beginning), _ROW_BYTES, file.form)
-        header = next(rows, None)
-        if header is None and beginning.lines:
-            raise SourceError(f"{file.name} has no header: its first {beginning.lines:,} lines are blank.")
-        columns = header_cells(chain([header] if header else [], rows), file.name)
-        sample, size = list[list[str]](), 0
-        for row in islice(rows, _SAMPLED_ROWS):
-            if len(row.data) > _ROW_BYTES:
-                raise SourceError(
-                    f"{file.name}: line {row.number} has more than {_ROW_BYTES:,} bytes: is the end of a line or a "
-                    "quotation mark missing?"
-                )
-            size += len(row.data)
-            if size > _SAMPLED_BYTES:
-                break
-            sample += [row.cells] if len(row.cells) == len(columns) else []
-    return columns, sample
 
 
 def _unused_columns(table: TableDraft) -> list[str]:
@@ -403,6 +392,7 @@ def _table_lines(table: TableDraft, *, has_company: bool) -> Iterator[str]:
     yield f"\n[{table.resource.alias}]"
     yield f"files = [{', '.join(map(quoted, table.files))}]"
     yield from (f"{key} = {value}" for key, value in table.format.items())
+    yield from _extent_lines(table)
     yield from _format_lines(table)
     members = {guess.field: guess for guess in table.guesses if guess.field in ENVELOPE and guess.is_declared}
     updated = members.get("updated_at")
@@ -411,6 +401,47 @@ def _table_lines(table: TableDraft, *, has_company: bool) -> Iterator[str]:
         yield f"platform_company_id = {members['platform_company_id'].draft.text}"
     yield f"\n[{table.resource.alias}.record]"
     yield from _record_lines(table)
+
+
+def _extent_lines(table: TableDraft) -> Iterator[str]:
+    """Yield where the records begin and end, and which rows are none."""
+    headers = {sample.header.row.number for sample in table.samples.values() if sample.header.titles}
+    if headers:
+        yield f"# header_at = {min(headers)}  # without it, the header is found by its columns"
+    footers, skipped = {sample.footer for sample in table.samples.values()}, _skipped_rows(table)
+    if len(footers) == 1 and (footer := footers.pop()):
+        yield f"footer = {quoted(footer)}"
+    if skipped:
+        columns = (f"{quoted(column)} = [{', '.join(patterns)}]" for column, patterns in skipped.items())
+        yield f"skip_if = {{{', '.join(columns)}}}"
+
+
+def _skipped_rows(table: TableDraft) -> dict[str, list[str]]:
+    """Return the patterns of rows that are no records, by column; of footers, if not all files have the same."""
+    samples = list(table.samples.values())
+    found = {pattern: column for sample in samples for pattern, column in sample.remarks.items()}
+    if len({sample.footer for sample in samples}) > 1:
+        found |= {sample.footer: sample.footer_column for sample in samples if sample.footer and sample.footer_column}
+    columns: dict[str, list[str]] = {}
+    for pattern, column in found.items():
+        columns.setdefault(column, []).append(inline(matches=quoted(pattern)))
+    return columns
+
+
+def _table_notes(table: TableDraft) -> Iterator[str]:
+    for name, sample in table.samples.items():
+        if titles := sample.header.titles:
+            shown = "; ".join(map(row_text, titles))
+            yield f"{name}: the header is line {sample.header.row.number}; the rows above it are not read: {shown}"
+        if sample.footer:
+            yield f"{name}: the last row is no record, as its footer says: {sample.footer}"
+    for column, patterns in _skipped_rows(table).items():
+        yield f"{', '.join(table.files)}: rows are left out whose {column} is a sentence: {', '.join(patterns)}"
+    for name in dict.fromkeys(table.repeated.values()):
+        columns = [column for column, repeated in table.repeated.items() if repeated == name]
+        yield f"{', '.join(table.files)}: {len(columns)} columns are named {name!r}: choose one of {', '.join(columns)}"
+    if count := table.columns.count(""):
+        yield f"{', '.join(table.files)}: {count} columns without a heading cannot be read: give them one"
 
 
 def _format_lines(table: TableDraft) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import orjson
 
-from indexer.drafting.columns import ColumnValues
+from indexer.drafting.columns import ENVELOPE, ColumnValues
 from indexer.source.tables.cells import number_converter, parsed_time
 from indexer.source.tables.lossy_cells import (
     FRACTION,
@@ -71,8 +71,12 @@ def _steps(name: str, kind: FieldKind, *, is_american: bool) -> Iterator[Step]:
         yield lambda repair: _without_units(name, repair)
         if name == "BathroomsTotal":
             yield _full_and_half
+        if kind is not FieldKind.UNTYPED:
+            yield lambda repair: _without_misfits("number_form", repair)
     elif kind in _DATES:
         yield lambda repair: _without_dates(name, kind, repair)
+        if name not in ENVELOPE:
+            yield lambda repair: _without_misfits("date_form", repair)
     elif name not in NUMBERS_AS_TEXT:
         yield _whole
         yield lambda repair: _padded(name, repair, is_american=is_american)
@@ -97,6 +101,16 @@ def _full_and_half(repair: Repair) -> Repair:
         return repair
     full = ColumnValues([value.partition("/")[0] for value in repair.values.values])
     return repair.then({"split": '"/"', "weights": "[1, 0.5]"}, "full and half baths: a half one counts 0.5", full)
+
+
+def _without_misfits(form: str, repair: Repair) -> Repair:
+    """Let few cells that are no numbers or dates become empty."""
+    if getattr(repair.values, form) is not None or (rest := repair.values.without_misfits(form)) is None:
+        return repair
+    misfits = repair.values.different.keys() - rest.different.keys()
+    count = sum(repair.values.different[value] for value in misfits)
+    note = f"{count} cells such as {min(misfits)!r} cannot be read: they become empty"
+    return repair.then({"on_error": quoted("empty")}, note, rest)
 
 
 def _without_dates(name: str, kind: FieldKind, repair: Repair) -> Repair:

@@ -91,7 +91,7 @@ class BuildJob:
         """Update the count of dead letters; return the objection if there are too many."""
         self.dead_letters.update_report(self.report)
         excess = excess_dead_letters(self.report, self.dead_letter_limit, at_end=at_end)
-        return None if excess is None else ObjectionError(f"{excess}, see {self.report.dead_letters}")
+        return None if excess is None else ObjectionError(excess)
 
     def refuse(self, refusal: RefusedError) -> None:
         """Raise a refusal, or record it if it is an objection that force overrides."""

@@ -34,7 +34,7 @@ from indexer.errors import ObjectionError, RefusedError
 from indexer.generations.candidate import Candidate
 from indexer.generations.checkpoint import BuildPhase
 from indexer.load.duplicates import DuplicateCounts, remove_shard_duplicates, resolve_duplicates
-from indexer.reporting.report import RoundedField, RunStage
+from indexer.reporting.report import EmptiedField, RoundedField, RunStage, merged_emptied
 from indexer.scan import fetch_documents, look_up_rows
 from indexer.settings import IndexerContext, IndexerSettings
 from indexer.source.lines import LineStream, RejectedLine
@@ -171,6 +171,7 @@ class Load:
         report.read += loaded.read
         report.add_roundings(loaded.roundings)
         report.corrected += loaded.corrected
+        report.emptied = merged_emptied(report.emptied, loaded.emptied) if loaded.emptied else report.emptied
         report.bytes_read = loaded.position
         report.retries += loaded.retries
         for item in loaded.rejected:
@@ -248,6 +249,7 @@ class LoadedLines:
     corrected: int
     roundings: list[RoundedField]
     rejected: list[RejectedLine]
+    emptied: list[EmptiedField] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)
     copied: list[str] = field(default_factory=list)
     retries: int = 0  # requests that were sent again
@@ -256,12 +258,13 @@ class LoadedLines:
     def of(cls, chunk: ParsedChunk) -> LoadedLines:
         newest = max((document.updated_milliseconds for document in chunk.drafts), default=0)
         rounded, rejected = [*chunk.roundings.values()], [*chunk.rejected]
-        return cls(chunk.read, chunk.last_line, chunk.position, newest, chunk.corrected, rounded, rejected)
+        counts = (newest, chunk.corrected, rounded, rejected, chunk.emptied)
+        return cls(chunk.read, chunk.last_line, chunk.position, *counts)
 
     def append(self, following: LoadedLines) -> None:
         """Add what became of lines that follow; the end stays."""
         self.newest = max(self.newest, following.newest)
-        for name in ("read", "corrected", "roundings", "rejected", "repeated", "copied", "retries"):
+        for name in ("read", "corrected", "roundings", "rejected", "emptied", "repeated", "copied", "retries"):
             setattr(self, name, getattr(self, name) + getattr(following, name))
 
 

@@ -6,7 +6,7 @@ At its end they show its summary: the counts of each resource, and then what is 
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Self, TextIO
 
@@ -16,7 +16,15 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from cluster.terminal import SafeConsole, printable
-from indexer.reporting.report import EVERY_COMPANY_COVERED, ResourceReport, RunStage, RunSummary, fault_lines
+from indexer.reporting.report import (
+    EVERY_COMPANY_COVERED,
+    EmptiedField,
+    ResourceReport,
+    RunStage,
+    RunSummary,
+    fault_lines,
+    listed,
+)
 
 _JSON_INTERVAL_SECONDS = 5.0
 _PLAIN_INTERVAL_SECONDS = 10.0
@@ -159,7 +167,7 @@ def progress_display(*, as_json: bool) -> Display:
     return TerminalProgress(console) if console.is_terminal else PlainProgress(sys.stdout)
 
 
-_MAX_ROUNDED_FIELDS = 3
+_MAX_SHOWN_FIELDS = 3
 
 
 def _summary_lines(summary: RunSummary) -> Iterator[str]:
@@ -194,9 +202,10 @@ def _counts_line(report: ResourceReport) -> str:
         "OnMarket values corrected": report.corrected,
         "retries": report.retries,
     }
-    skipped = [f"{report.skipped:,} rows left out by skip_if"] if report.skipped else []
+    skipped = [f"{report.skipped:,} rows left out{reasons_of(report.skip_reasons)}"] if report.skipped else []
     details = [f"{report.read:,} read", *skipped, *(f"{count:,} {name}" for name, count in counts.items() if count)]
     details += [_rounded(report)] if report.rounded else []
+    details += [_emptied(report.emptied)] if report.emptied else []
     starts = {
         RunStage.SWAPPED: f" {report.documents:,} live in {report.generation};",
         RunStage.REFUSED: " refused;",
@@ -205,6 +214,23 @@ def _counts_line(report: ResourceReport) -> str:
     resumed = f"; resumed after line {report.resumed_at:,}" if report.resumed_at else ""
     resumed = "; built by an earlier run, which was refused" if report.is_taken else resumed
     return f"{report.resource}:{starts.get(report.stage, '')} {', '.join(details)}{_coverage(report)}{resumed}"
+
+
+def _emptied(fields: Sequence[EmptiedField]) -> str:
+    """Return how many cells cannot be read and are empty, and the fields that have most of them, with an example."""
+    named = [f"{one.count:,} {one.field}, such as {one.examples[0]}" for one in fields]
+    more = [f"{len(named) - _MAX_SHOWN_FIELDS} more fields"] if len(named) > _MAX_SHOWN_FIELDS else []
+    count = sum(one.count for one in fields)
+    return f"{count:,} unreadable cells left empty ({'; '.join([*named[:_MAX_SHOWN_FIELDS], *more])})"
+
+
+_MAX_REASONS = 5
+
+
+def reasons_of(skipped: Mapping[str, int]) -> str:
+    """Return why rows were left out, in parentheses, the most frequent reasons first."""
+    most = sorted(skipped.items(), key=lambda reason: -reason[1])
+    return f" ({listed([f'{count:,} {reason}' for reason, count in most], len(most), _MAX_REASONS)})" if most else ""
 
 
 def _coverage(report: ResourceReport) -> str:
@@ -220,8 +246,8 @@ def _rounded(report: ResourceReport) -> str:
     """Return the count of rounded numbers and the fields that have most of them, each with an example."""
     most = sorted(report.roundings, key=lambda rounding: -rounding.count)
     named = [f"{rounding.count:,} {rounding.field}, such as {rounding.given} to {rounding.whole}" for rounding in most]
-    more = [f"{len(most) - _MAX_ROUNDED_FIELDS} more fields"] if len(most) > _MAX_ROUNDED_FIELDS else []
-    fields = "; ".join([*named[:_MAX_ROUNDED_FIELDS], *more])
+    more = [f"{len(most) - _MAX_SHOWN_FIELDS} more fields"] if len(most) > _MAX_SHOWN_FIELDS else []
+    fields = "; ".join([*named[:_MAX_SHOWN_FIELDS], *more])
     return f"{report.rounded:,} numbers rounded" + (f" ({fields})" if fields else "")
 
 

@@ -18,8 +18,8 @@ import msgspec
 import orjson
 
 from cluster.private_files import create_file, make_folder, open_private
-from indexer.errors import report_folder_errors
-from indexer.source.lines import RejectedLine, RowNotes
+from indexer.errors import InvalidRecordError, report_folder_errors
+from indexer.source.lines import RejectedLine, RowNotes, SourceLine
 
 _QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"")
 # What differs between faults of one kind: quoted values, numbers, and positions in a list.
@@ -28,6 +28,7 @@ _COLUMN = re.compile(r"column (.+?): ")
 # A source whose faults are all different must not fill the memory.
 _MAX_KINDS = 1_000
 _MAX_EXAMPLES = 5
+_MAX_EMPTIED_EXAMPLES = 3
 _MAX_VALUE_CHARACTERS = 80
 _MAX_CHARACTERS = 300
 _OTHER_KINDS = "other kinds of faults"
@@ -72,7 +73,8 @@ class FaultTally:
         self._kinds: dict[tuple[str, str], FaultKind] = {}
 
     def add_line(self, item: RejectedLine) -> None:
-        self.add(item.line.file, item.number, item.error.field, item.error.reason)
+        for fault in item.error.all:
+            self.add(item.line.file, item.number, fault.field, fault.reason)
 
     def add(self, file: str, line: int, path: str, reason: str) -> None:
         """Count a fault of a line; `path` is its field, empty if it has none."""
@@ -135,6 +137,31 @@ class RoundedField:
 
 
 @dataclass(frozen=True)
+class EmptiedField:
+    """In how many lines a field was left empty because it cannot be read (`on_error`), with examples."""
+
+    field: str
+    count: int
+    examples: list[str]
+
+    @classmethod
+    def of(cls, line: SourceLine, fault: InvalidRecordError) -> Self:
+        return cls(fault.member, 1, [_shortened(f"{line.file}:{line.number}: {fault.reason}")])
+
+
+def merged_emptied(known: Iterable[EmptiedField], more: Iterable[EmptiedField]) -> list[EmptiedField]:
+    """Return the fields of both, those that were emptied most often first."""
+    merged: dict[str, EmptiedField] = {}
+    for one in (*known, *more):
+        if (earlier := merged.get(one.field)) is not None:
+            examples = [*earlier.examples, *one.examples][:_MAX_EMPTIED_EXAMPLES]
+            merged[one.field] = EmptiedField(one.field, earlier.count + one.count, examples)
+        else:
+            merged[one.field] = one
+    return sorted(merged.values(), key=lambda one: -one.count)
+
+
+@dataclass(frozen=True)
 class UnservedKind:
     """How many records of an update are not served for a reason, and examples of them."""
 
@@ -157,6 +184,7 @@ class Counts:
     kept: int = 0  # live records whose line in a full source is unreadable: they stay as they are
     rounded: int = 0  # numbers that lost a fraction
     corrected: int = 0  # OnMarket values that contradicted Status
+    emptied: list[EmptiedField] = field(default_factory=list)  # cells that cannot be read, by field
 
     @property
     def counts(self) -> "Counts":
@@ -177,7 +205,8 @@ class ResourceReport(Counts):
     previous: str | None = None
     resumed_at: int = 0  # the line after which an interrupted build resumed
     is_taken: bool = False  # the candidate was built and refused by an earlier run
-    skipped: int = 0  # rows of tables that `skip_if` left out, which are not in `read`
+    skipped: int = 0  # rows of tables that were left out, which are not in `read`
+    skip_reasons: dict[str, int] = field(default_factory=dict)  # `skipped` by rule of the column map
     dead: int = 0  # envelopes in the dead-letter file
     covers: str = ""  # the companies that a build replaces
     others: int = 0  # live records of other companies, which stay as they are
@@ -240,7 +269,8 @@ class RunSummary:
 
     def add_row_notes(self, notes: RowNotes) -> None:
         for report in self.resources:
-            report.skipped = notes.skipped.get(report.resource, 0)
+            report.skip_reasons = {**notes.skipped.get(report.resource, {})}
+            report.skipped = sum(report.skip_reasons.values())
             report.warnings += notes.warnings.get(report.resource, ())
 
     def resources_at(self, *stages: RunStage) -> list[str]:
@@ -268,14 +298,34 @@ def tolerated_count(share: float, of: int) -> float:
     return max(_MIN_TOLERATED, share * of)
 
 
+# The share of lines in which a field may be unreadable; above it, the column map is wrong rather than some cells.
+_MAX_EMPTIED_SHARE = 0.1
+
+
+def tolerated_emptied(lines: int) -> float:
+    """Return in how many lines a field with `on_error` may be unreadable."""
+    return tolerated_count(_MAX_EMPTIED_SHARE, lines)
+
+
 def excess_dead_letters(report: ResourceReport, share: float, *, at_end: bool) -> str | None:
-    """Return why a source has too many dead letters, without a full stop; None if it does not."""
+    """Return why a source has too many dead letters or unreadable cells, without a full stop; None if it does not."""
     judged = report.read if at_end else max(report.read, _MIN_JUDGED_ENVELOPES)
-    if report.dead <= tolerated_count(share, judged):
+    if report.dead > tolerated_count(share, judged):
+        return (
+            f"{report.dead} of {report.read} {report.resource} are bad, more than BROKERAGE_DEAD_LETTER_LIMIT "
+            f"({share:g}) allows, see {report.dead_letters}"
+        )
+    return excess_emptied(report, judged) if report.emptied else None
+
+
+def excess_emptied(report: ResourceReport, judged: int) -> str | None:
+    """Return which field with `on_error` is unreadable in too many lines, without a full stop; None if none is."""
+    most = report.emptied[0]
+    if most.count <= tolerated_emptied(judged):
         return None
     return (
-        f"{report.dead} of {report.read} {report.resource} are bad, more than BROKERAGE_DEAD_LETTER_LIMIT "
-        f"({share:g}) allows"
+        f"{most.field} cannot be read in {most.count:,} of {report.read:,} {report.resource}, more than a tenth, such "
+        f"as {most.examples[0]}. Correct its declaration in the column map, or list the texts in `empty`"
     )
 
 
@@ -356,6 +406,11 @@ class DeadLetters:
             "records": None if item.identifiers is None else sorted(item.identifiers),
             "field": item.error.field,
             "reason": item.error.reason,
+            **(
+                {"others": [{"field": one.field, "reason": one.reason} for one in item.error.others]}
+                if item.error.others
+                else {}
+            ),
             "payload": item.data[:_MAX_PAYLOAD_BYTES].decode(errors="replace").rstrip("\r\n"),
         }
         with report_folder_errors(self._path.parent, _ADVICE):
@@ -386,7 +441,8 @@ class DeadLetters:
 
     def _count(self, entries: list[bytes]) -> None:
         for entry in map(orjson.loads, entries):
-            self._tally.add(entry["file"], entry["line"], entry["field"], entry["reason"])
+            for one in (entry, *entry.get("others", ())):
+                self._tally.add(entry["file"], entry["line"], one["field"], one["reason"])
             fault = Fault(entry["field"], entry["reason"], f"{entry['file']}:{entry['line']}")
             self.records |= dict.fromkeys(entry["records"] or (), fault)
 

@@ -20,7 +20,8 @@ class SourceLine(NamedTuple):
     """One envelope as received, with its file and line number.
 
     `before` is a number of lines in earlier files of the resource. A line that is not `is_dated` has the time of the
-    run as its `updated_at`, because the source has none: its content decides whether it is a change.
+    run as its `updated_at`, because the source has none: its content decides whether it is a change. A value whose path
+    is in `optional` is left out if it cannot be read; `emptied` are the faults of those that were.
     """
 
     file: str
@@ -28,6 +29,8 @@ class SourceLine(NamedTuple):
     data: bytes
     before: int = 0
     is_dated: bool = True
+    optional: frozenset[str] = frozenset()
+    emptied: tuple[InvalidRecordError, ...] = ()
 
     @property
     def position(self) -> int:
@@ -37,13 +40,15 @@ class SourceLine(NamedTuple):
 class RejectedLine(NamedTuple):
     """A line without a valid envelope, and why. `resource` is None if the line does not name one.
 
-    `identifiers` are those of the records that the line was about, None if they are unknown.
+    `identifiers` are those of the records that the line was about, None if they are unknown. `rest` is the envelope
+    without the values at fault, if there is one.
     """
 
     line: SourceLine
     error: InvalidRecordError
     resource: Resource | None
     identifiers: frozenset[str] | None = None
+    rest: bytes = b""
 
     @property
     def number(self) -> int:
@@ -152,9 +157,9 @@ class _ResourceChain:
 
 
 class RowNotes(NamedTuple):
-    """What a source of tables says of its rows, by resource: how many it left out, and warnings of damaged cells."""
+    """What a source of tables says of its rows, by resource: how many it left out, by reason, and warnings of cells."""
 
-    skipped: Mapping[str, int]
+    skipped: Mapping[str, Mapping[str, int]]
     warnings: Mapping[str, list[str]]
 
 

@@ -390,6 +390,22 @@ class CellContext:
     watch: RowWatch | None
 
 
+class SalvagedRow(Row):
+    """A row of which all faults are collected: a cell that cannot be read has no value."""
+
+    def __init__(self, cells: Row) -> None:
+        super().__init__(cells)
+        self.faults: list[InvalidRecordError] = []
+
+
+def _unreadable(row: Row, path: str, reason: str) -> None:
+    """Raise the fault of a cell, or keep it if all faults of the row are collected."""
+    fault = InvalidRecordError(path, reason)
+    if not isinstance(row, SalvagedRow):
+        raise fault from None
+    row.faults.append(fault)
+
+
 def value_reader(path: str, kind: FieldKind, cells: CellSource, context: CellContext) -> ReadValue:
     """Return the function that reads a value from a row: None if there is none; it raises InvalidRecordError.
 
@@ -414,7 +430,8 @@ def value_reader(path: str, kind: FieldKind, cells: CellSource, context: CellCon
         try:
             return convert(text)
         except ValueError as error:
-            raise InvalidRecordError(path, f"{origin}: {_shown(text)} {error}") from None
+            _unreadable(row, path, f"{origin}: {_shown(text)} {error}")
+            return None
 
     return read
 
@@ -444,7 +461,8 @@ def _stepwise(path: str, column: str, index: int, steps: list[Callable[[str], st
             for step in others:
                 text = step(text)
         except ValueError as error:
-            raise InvalidRecordError(path, f"column {column}: {_shown(cell)} {error}") from None
+            _unreadable(row, path, f"column {column}: {_shown(cell)} {error}")
+            return ""
         return text
 
     return read
@@ -496,7 +514,8 @@ def _split_reader(
         try:
             return [value for part in parts if (value := convert(part)) is not None] or None
         except ValueError as error:
-            raise InvalidRecordError(path, f"{origin}: one value of {_shown(separator.join(parts))} {error}") from None
+            _unreadable(row, path, f"{origin}: one value of {_shown(separator.join(parts))} {error}")
+            return None
 
     return read
 
@@ -558,7 +577,8 @@ def _formula_reader(
         try:
             result = compute([number(value) for value in values])
         except ValueError as error:
-            raise InvalidRecordError(path, f"{origin}: {_shown(', '.join(values))} {error}") from None
+            _unreadable(row, path, f"{origin}: {_shown(', '.join(values))} {error}")
+            return None
         return None if result in empty else result
 
     return read

@@ -8,7 +8,8 @@ the text of all cells is written.
 import codecs
 import difflib
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -23,14 +24,39 @@ from mappings import COMPANY, RESOURCES, Resource
 from mappings.fields import Field, FieldKind, boolean, date_time, integer, string
 from mappings.record_schema import record_type
 
+_MAX_TITLE_LINES = 1_000
+# What becomes of a cell that cannot be read: it has no value, or it makes the row a bad record.
+OnError = Literal["empty", "reject"]
+
+
+def check_pattern(key: str, pattern: str) -> None:
+    """Raise ValueError for a text that is no regular expression, or an empty one, which everything matches."""
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"`{key}` is {pattern!r}, which is not a regular expression: {error}") from None
+    if not pattern:
+        raise ValueError(f"`{key}` is empty: give a regular expression, such as ^Total")
+
+
+class TextPattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A regular expression that some part of a text matches; `^` and `$` are its start and end."""
+
+    matches: str
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a pattern that cannot be used."""
+        check_pattern("matches", self.matches)
+
 
 class TableFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`files` are names, folders or patterns relative to the column map.
 
-    Without `encoding` and `delimiter` both are detected.
+    Without `encoding` and `delimiter` both are detected. `header_at` is the line of the header, which is found by its
+    columns if absent; `footer` is a regular expression of the first text of the last row, which is left out.
     `empty` has texts that count as an empty cell; `trim` has characters to remove, besides blanks, from both ends of
-    cells. `skip_if` has texts by column: a row with one of them is left out. With `pass_through`, a column that has the
-    name of a field is that field.
+    cells. `skip_if` has texts and patterns by column: a row with one of them is left out. With `pass_through`, a column
+    that has the name of a field is that field. `on_error` says what becomes of cells that cannot be read.
     """
 
     file: str | None = None
@@ -46,7 +72,10 @@ class TableFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     time_zone: str = "UTC"
     empty: list[str] = []
     trim: str = ""
-    skip_if: dict[str, str | list[str]] = {}
+    header_at: Annotated[int, msgspec.Meta(ge=1, le=_MAX_TITLE_LINES)] | None = None
+    footer: str | None = None
+    skip_if: dict[str, str | TextPattern | list[str | TextPattern]] = {}
+    on_error: OnError | None = None
     pass_through: bool = False
 
     def __post_init__(self) -> None:
@@ -59,6 +88,8 @@ class TableFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise ValueError(f"`quote` is {self.quote!r}: give one character, or an empty text for none")
         if self.encoding is not None:
             _check_encoding(self.encoding)
+        if self.footer is not None:
+            check_pattern("footer", self.footer)
         check_number_signs(self.decimal, self.thousands)
         zone(self.time_zone)
 
@@ -111,7 +142,7 @@ class CellSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     columns: the cells that are not empty are joined with `separator`. `uuid5` is a template whose text, with the
     company, becomes a name-based UUID. `replace` exchanges parts of the text, then `map` translates it; a text that
     `map` lacks becomes `default`, stays as it is with `keep_unmapped`, or is an error. `split` separates a cell into
-    the elements of a list.
+    the elements of a list. `on_error` is that of the table if absent.
 
     Before all of this each cell is repaired: it is empty if `empty_if` has its text, or later the number that it is;
     `whole` makes whole numbers of `5.0`; `pad` puts zeros before digits up to a width.
@@ -130,6 +161,7 @@ class CellSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     empty_if: list[str | int | float] = []
     whole: bool = False
     pad: Annotated[int, msgspec.Meta(ge=1, le=_MAX_DIGITS)] | None = None
+    on_error: OnError | None = None
 
     def __post_init__(self) -> None:
         """Raise ValueError for an invalid combination."""
@@ -296,6 +328,43 @@ class ColumnMap:
     def company(self) -> Any:
         """The record of the company that the map declares, or None."""
         return self.declared.company
+
+
+def columns_of(declared: object) -> Iterator[str]:
+    """Yield the columns that a column map, or a part of one, reads."""
+    if isinstance(declared, CellSource):
+        yield from declared.columns
+    elif isinstance(declared, list):
+        for one in declared:
+            yield from columns_of(one)
+    elif isinstance(declared, msgspec.Struct):
+        for name in declared.__struct_fields__:
+            yield from columns_of(getattr(declared, name))
+    if isinstance(declared, TableFormat):
+        yield from declared.skip_if
+
+
+_REPEATED = re.compile(r"(?P<name>.+) \((?P<number>[1-9][0-9]?)\)")
+
+
+def column_index(columns: list[str], name: str) -> int | None:
+    """Return the position of a column, None without exactly one; `Price (2)` is the second that is named Price."""
+    if columns.count(name) == 1:
+        return columns.index(name)
+    if (match := _REPEATED.fullmatch(name)) is None or columns.count(match["name"]) == 1:
+        return None
+    found = [index for index, column in enumerate(columns) if column == match["name"]]
+    return found[int(match["number"]) - 1] if int(match["number"]) <= len(found) else None
+
+
+def numbered_columns(columns: list[str]) -> list[str]:
+    """Return the names by which a column map can name columns: those that several have, with their numbers."""
+    counts, numbers = Counter(columns), Counter[str]()
+    numbered = []
+    for name in columns:
+        numbers[name] += 1
+        numbered.append(f"{name} ({numbers[name]})" if name and counts[name] > 1 else name)
+    return numbered
 
 
 def envelope_fields(resource: Resource) -> tuple[Field, ...]:

@@ -9,7 +9,7 @@ import csv
 import io
 import re
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,6 +31,9 @@ _MARKS |= {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _BLOCK_BYTES = 1 << 20
 _HEADER_BYTES = 1 << 16
 _SAMPLE_BYTES = 1 << 16
+# A header is among the first rows; above it are titles.
+HEADER_ROWS = 30
+_COMPARED_LINES = 5
 # ASCII for so long is taken for UTF-8: a compressed file may be without end.
 _DETECTED_BYTES = 1 << 30
 # What exports of American and European programs are written in.
@@ -133,17 +136,25 @@ def _words(text: str) -> str:
 
 
 def _delimiter(head: bytes, encoding: str) -> str:
-    """Return the delimiter that makes the most columns of the header; a comma if there is only one column."""
-    lines = head.decode(encoding, "replace").lstrip("\ufeff").splitlines()
-    header = next((line for line in lines if line.strip()), "")
-    return max(_DELIMITERS, key=lambda sign: _columns(header, sign))
+    """Return the delimiter that makes the most columns of the header; a comma if there is only one column.
+
+    The header is the first line that is followed by a row of as many columns; others may be titles above it.
+    """
+    lines = [line for line in head.decode(encoding, "replace").lstrip("\ufeff").splitlines() if line.strip()]
+    for at in range(min(len(lines), HEADER_ROWS)):
+        widths = {sign: _widths(lines[at : at + _COMPARED_LINES], sign) for sign in _DELIMITERS}
+        sign = max(_DELIMITERS, key=lambda sign: widths[sign][0])
+        if (columns := widths[sign][0]) > 1 and columns in widths[sign][1:]:
+            return sign
+    return max(_DELIMITERS, key=lambda sign: _widths(lines[:1], sign)[0])
 
 
-def _columns(header: str, delimiter: str) -> int:
+def _widths(lines: list[str], delimiter: str) -> list[int]:
+    """Return the number of columns of each row, at least of one."""
     try:
-        return len(next(csv.reader([header], delimiter=delimiter), []))
+        return [len(row) for row in csv.reader(lines, delimiter=delimiter)] or [0]
     except csv.Error:
-        return 0
+        return [0]
 
 
 _SUFFIXES = (".csv", ".tsv", ".txt", ".tab")
@@ -223,6 +234,14 @@ def _matching(pattern: str, folder: Path) -> list[Path]:
         return []
 
 
+def unread_files(path: Path) -> list[str]:
+    """Return what is in a folder, as its path, that a column map does not read which names the folder."""
+    if not path.is_dir():
+        return []
+    inside = [one for one in sorted(path.iterdir()) if not one.name.startswith(".") and one.suffix != ".toml"]
+    return [f"{one}/" if one.is_dir() else str(one) for one in inside if one not in set(_matching(str(path), Path()))]
+
+
 def _absence(pattern: str, folder: Path) -> str:
     path = folder / pattern
     if path.is_dir():
@@ -284,7 +303,8 @@ def read_csv_rows(
 ) -> Iterator[CsvRow]:
     """Yield every row that is not blank, including the header; raise SourceError if a quote spans several rows.
 
-    A row of more than `max_bytes` is invalid, and its rest is not kept. Without `quote`, quotation marks are text.
+    A row whose cells are all empty is blank. A row of more than `max_bytes` is invalid, and its rest is not kept.
+    Without `quote`, quotation marks are text.
     """
     # An invalid byte invalidates its row, not the file.
     name = "utf-8-sig" if form.encoding == _UTF_8 else form.encoding
@@ -296,17 +316,84 @@ def read_csv_rows(
     with report_damage(file, lambda: number):
         while (cells := _next(reader)) is not None:
             first, number = number + 1, number + len(lines)
-            if cells:
-                yield _row(file, first, lines, cells, form.encoding)
+            row = _row(file, first, lines, cells, form.encoding) if cells else None
             lines.clear()
+            if row is not None and (row.error or any(row.cells)):
+                yield row
 
 
-def header_cells(rows: Iterator[CsvRow], file: str) -> list[str]:
-    """Return the cells of the first row; raise SourceError if there is none, or if it is invalid."""
-    header = next(rows, None)
-    if header is None or header.error:
-        raise SourceError(f"{file} has no header: its first line {header.error if header else 'is empty'}.")
-    return header.cells
+class FoundHeader(NamedTuple):
+    """The row with the names of the columns, and the rows above it, which are titles."""
+
+    row: CsvRow
+    titles: list[CsvRow]
+
+
+def find_header(
+    rows: Iterator[CsvRow], file: str, count_columns: Callable[[list[str]], int], needed: int
+) -> FoundHeader:
+    """Return the first row that has all `needed` columns, or of the first rows the one that has most of them.
+
+    `count_columns` returns how many of them a row has. Rows up to the header are read. Raises SourceError.
+    """
+    read: list[CsvRow] = []
+    for row in islice(rows, HEADER_ROWS):
+        if not row.error and count_columns(row.cells) >= needed:
+            return FoundHeader(row, read)
+        read.append(row)
+    likeliest = max(read, key=lambda row: count_columns(row.cells), default=None)
+    if likeliest is None or likeliest.error:
+        raise SourceError(f"{file} has no header: its first line {likeliest.error if likeliest else 'is empty'}.")
+    return FoundHeader(likeliest, [])
+
+
+_MAX_SHOWN_CHARACTERS = 40
+
+
+def row_text(row: CsvRow) -> str:
+    """Return the texts of a row, for messages."""
+    text = " ".join(", ".join(filter(None, row.cells)).split())
+    return text if len(text) <= _MAX_SHOWN_CHARACTERS else f"{text[: _MAX_SHOWN_CHARACTERS - 1]}…"
+
+
+def header_at(rows: Iterator[CsvRow], file: str, number: int, has_columns: Callable[[list[str]], bool]) -> CsvRow:
+    """Return the row that begins in a line. Rows up to it are read.
+
+    Raises SourceError if no row begins there, or if another row has the columns and that one has not.
+    """
+    above: list[CsvRow] = []
+    for row in rows:
+        if row.number >= number:
+            break
+        above.append(row)
+    else:
+        row = None
+    if row is None or row.number != number or row.error:
+        problem = row.error if row and row.number == number else "no row begins there"
+        raise SourceError(f"{file}: `header_at` is {number}, but {problem}: give the number of the header's line.")
+    if not has_columns(row.cells):
+        others = (other.number for other in (*above, *islice(rows, HEADER_ROWS)) if has_columns(other.cells))
+        if (other := next(others, None)) is not None:
+            raise SourceError(
+                f"{file}: `header_at` is {number}, but the columns are in line {other}: correct it, or remove it, as "
+                "the header is then found by its columns."
+            )
+    return row
+
+
+def without_footer(rows: Iterator[CsvRow], file: str, is_footer: Callable[[str], object]) -> Iterator[CsvRow]:
+    """Yield all rows but the last, the footer; raise SourceError if the first text in it is none."""
+    last = next(rows, None)
+    for row in rows:
+        if last is not None:
+            yield last
+        last = row
+    if last is None or not is_footer(next(filter(None, last.cells), "")):
+        where = f"its last row, in line {last.number}, is another" if last else "it has no rows"
+        raise SourceError(
+            f"{file} does not end with the `footer` that its column map declares: {where}. If the file is cut off, "
+            "export it again; otherwise correct `footer`, or remove it."
+        )
 
 
 class _OversizedRowError(csv.Error):

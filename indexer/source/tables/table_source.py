@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import string
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -18,20 +19,34 @@ from indexer.clock import epoch_time, now_microseconds
 from indexer.errors import InvalidRecordError, SourceError
 from indexer.source.files import file_identity, modified_microseconds
 from indexer.source.lines import ChangeStream, LineStream, RejectedLine, SourceLine, chained_resources
-from indexer.source.tables.cells import CellContext, ReadText, constant_converter, value_reader
+from indexer.source.tables.cells import CellContext, ReadText, SalvagedRow, constant_converter, value_reader
 from indexer.source.tables.column_map import (
     CELL_TYPES,
     ON_CHANGE,
     CellSource,
     ColumnMap,
     TableFormat,
+    TextPattern,
+    column_index,
+    columns_of,
     envelope_fields,
     read_column_maps,
 )
 from indexer.source.tables.lossy_cells import CellFindings, RowWatch
-from indexer.source.tables.rows import CsvRow, TableFile, header_cells, read_csv_rows, table_files
+from indexer.source.tables.rows import (
+    CsvRow,
+    DetectionNote,
+    TableFile,
+    find_header,
+    header_at,
+    read_csv_rows,
+    row_text,
+    table_files,
+    without_footer,
+)
 from mappings import COMPANY, Resource
 from mappings.fields import Field, FieldKind
+from mappings.visibility import ADDRESS_SWITCH, LISTING_SWITCH
 
 _encode = msgspec.json.Encoder().encode
 
@@ -69,18 +84,20 @@ class TableSource:
     def notes(self) -> list[str]:
         """Sentences about what was detected, without full stops; files with the same properties share one."""
         noted: dict[tuple[str, str], list[tuple[str, str]]] = {}
-        for file in (file for table in self._tables for file in table.files):
-            for found, key, words in file.form.notes:
-                noted.setdefault((found, key), []).append((file.name, words))
+        for table in self._tables:
+            for file in table.files:
+                for found, key, words in (*file.form.notes, *table.header_notes.get(file.name, ())):
+                    noted.setdefault((found, key), []).append((file.name, words))
         return [_note(found, key, files) for (found, key), files in noted.items()]
 
     @property
-    def skipped(self) -> dict[str, int]:
-        """How many rows `skip_if` left out in the last complete pass, by resource."""
-        rows: Counter[str] = Counter()
+    def skipped(self) -> dict[str, Counter[str]]:
+        """How many rows were left out in the last complete pass, by resource and reason."""
+        rows: dict[str, Counter[str]] = {}
         for table in self._tables:
-            rows[table.resource.alias] += table.skipped
-        return {resource: count for resource, count in rows.items() if count}
+            if table.skipped:
+                rows.setdefault(table.resource.alias, Counter()).update(table.skipped)
+        return rows
 
     @property
     def warnings(self) -> dict[str, list[str]]:
@@ -156,7 +173,7 @@ class _TableChain:
         yield from first
         before = len(first)
         for table in self.tables:
-            table.skipped = 0
+            table.skipped.clear()
             table.findings.clear()
             for file in table.files:
                 with table.open(file, before) as opened:
@@ -171,7 +188,7 @@ Row = list[str]
 
 
 class MappedTables:
-    """The files of one column map; `skipped` is the number of rows that `skip_if` left out in the last pass."""
+    """The files of one column map; `skipped` counts the rows that were left out in the last pass, by reason."""
 
     def __init__(self, column_map: ColumnMap, max_bytes: int, undated: str) -> None:
         """Find the files; `undated` is the `updated_at` of rows whose content decides. Raises SourceError."""
@@ -179,7 +196,10 @@ class MappedTables:
         self.resource = column_map.resource
         self.files = table_files(column_map.declared, column_map.path.parent, column_map.name)
         self.is_dated = column_map.declared.updated_at != ON_CHANGE
-        self.skipped, self.findings = 0, CellFindings()
+        self.skipped: Counter[str] = Counter()
+        self.findings = CellFindings()
+        self.header_notes: dict[str, list[DetectionNote]] = {}
+        self._columns = _needed_columns(column_map)
         self._max_bytes = max_bytes
         self._undated = undated
         self._converters: dict[tuple[str, ...], _RowConverter] = {}
@@ -190,16 +210,36 @@ class MappedTables:
         declared, form = self.column_map.declared, file.form
         with file.open() as plain:
             rows = read_csv_rows(file.name, plain.reader, self._max_bytes, form, declared.quote)
-            header = TableHeader(self.column_map, file.name, header_cells(rows, file.name), self._undated)
+            header = TableHeader(self.column_map, file.name, self._header_cells(rows, file.name), self._undated)
+            if declared.footer is not None:
+                rows = self._without_footer(rows, file.name, declared.footer)
             yield OpenTable(self._converted(rows, file.name, before, self._converter(header)), plain.position, header)
+
+    def _header_cells(self, rows: Iterator[CsvRow], file: str) -> list[str]:
+        """Return the names of the columns: the cells of the declared line, or of the row that has all that are read."""
+
+        def count(cells: list[str]) -> int:
+            return sum(column_index(cells, column) is not None for column in self._columns)
+
+        if (number := self.column_map.declared.header_at) is not None:
+            return header_at(rows, file, number, lambda cells: count(cells) == len(self._columns)).cells
+        header, titles = find_header(rows, file, count, len(self._columns))
+        if titles:
+            found = f"read with the header in line {header.number}, below {len(titles)} others"
+            self.header_notes[file] = [DetectionNote(found, "header_at", "; ".join(map(row_text, titles)))]
+        return header.cells
+
+    def _without_footer(self, rows: Iterator[CsvRow], file: str, pattern: str) -> Iterator[CsvRow]:
+        yield from without_footer(rows, file, re.compile(pattern).search)
+        self.skipped["footer"] += 1
 
     def _converter(self, header: TableHeader) -> _RowConverter:
         """Return the column map applied to a header, once for all files that have the same columns."""
         columns = tuple(header.columns)
         if columns not in self._converters:
             watch = RowWatch(self.findings)
-            envelope = replace(header, watch=watch).envelope_builder()
-            made = _RowConverter(header, envelope, header.identifier_reader(), _skips(header), watch)
+            readers = replace(header, watch=watch).envelope_builder(), header.identifier_reader()
+            made = _RowConverter(header, *readers, _skip_rules(header), _optional_paths(self.column_map), watch)
             self._converters[columns] = made
         return self._converters[columns]
 
@@ -207,19 +247,30 @@ class MappedTables:
         self, rows: Iterator[CsvRow], file: str, before: int, convert: _RowConverter
     ) -> Iterator[SourceLine | RejectedLine]:
         is_dated, clean = self.is_dated, _cleaner(self.column_map.declared)
+        skipped, optional = convert.skipped, convert.optional
         for row in rows:
             cells = clean(row.cells) if clean else row.cells
+            if skipped and not row.error and (reason := skipped(cells)):
+                self.skipped[reason] += 1
+                continue
             try:
                 data = convert(row, cells)
             except InvalidRecordError as error:
-                line = SourceLine(file, row.number, row.data, before, is_dated)
-                yield RejectedLine(line, error, self.resource, convert.identifier(cells))
+                line = SourceLine(file, row.number, row.data, before, is_dated, optional)
+                yield self._salvaged(line, cells, error, convert)
             else:
-                if data is None:
-                    self.skipped += 1
-                else:
-                    convert.watch.add(cells, file, row.number)
-                    yield SourceLine(file, row.number, data, before, is_dated)
+                convert.watch.add(cells, file, row.number)
+                yield SourceLine(file, row.number, data, before, is_dated, optional)
+
+    def _salvaged(
+        self, line: SourceLine, cells: Row, error: InvalidRecordError, convert: _RowConverter
+    ) -> SourceLine | RejectedLine:
+        """Return a row without its cells at fault if all of these may be empty, otherwise rejected with all faults."""
+        rest, faults = convert.salvaged(cells) if error.field else (b"", [error])
+        if rest and convert.optional.issuperset(fault.member for fault in faults):
+            return line._replace(data=rest, emptied=tuple(faults))
+        all_faults = InvalidRecordError.of_all(faults)
+        return RejectedLine(line, all_faults, self.resource, convert.identifier(cells), rest)
 
 
 @dataclass(frozen=True)
@@ -236,18 +287,23 @@ class _RowConverter:
     header: TableHeader
     envelope: Callable[[Row], dict[str, object]]
     identifier: Callable[[Row], frozenset[str] | None]
-    skips: Callable[[Row], bool] | None
+    skipped: Callable[[Row], str] | None  # why a row is left out, empty if it is not
+    optional: frozenset[str]  # the paths of values that are left out if they cannot be read
     watch: RowWatch
 
-    def __call__(self, row: CsvRow, cells: Row) -> bytes | None:
-        """Return the envelope of a row, None if it is skipped; raise InvalidRecordError."""
+    def __call__(self, row: CsvRow, cells: Row) -> bytes:
+        """Return the envelope of a row; raise InvalidRecordError."""
         if row.error:
             raise InvalidRecordError("", row.error)
         if len(cells) != len(self.header.columns):
             raise InvalidRecordError("", f"has {len(cells)} cells, but the header has {len(self.header.columns)}")
-        if self.skips is not None and self.skips(cells):
-            return None
         return _encode(self.envelope(cells))
+
+    def salvaged(self, cells: Row) -> tuple[bytes, list[InvalidRecordError]]:
+        """Return the envelope of a row without its cells at fault, and their faults."""
+        row = SalvagedRow(cells)
+        envelope = _encode(self.envelope(row))
+        return envelope, list({(fault.field, fault.reason): fault for fault in row.faults}.values())
 
 
 def _cleaner(declared: TableFormat) -> Callable[[Row], Row] | None:
@@ -263,13 +319,69 @@ def _cleaner(declared: TableFormat) -> Callable[[Row], Row] | None:
     return clean
 
 
-def _skips(header: TableHeader) -> Callable[[Row], bool] | None:
+def _skip_rules(header: TableHeader) -> Callable[[Row], str] | None:
+    """Return the function that says why `skip_if` leaves a row out, None without rules.
+
+    Of a row with fewer or more cells than the header, only the first of its texts is certain to be in its column.
+    """
     declared: TableFormat = header.column_map.declared
-    rules = [
-        (header.index_of("skip_if", column), frozenset([value] if isinstance(value, str) else value))
-        for column, value in declared.skip_if.items()
-    ]
-    return (lambda row: any(row[index] in values for index, values in rules)) if rules else None
+    rules: list[tuple[int, Callable[[str], object], str]] = []
+    for column, value in declared.skip_if.items():
+        index = header.index_of("skip_if", column)
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, TextPattern):
+                rules.append((index, re.compile(one.matches).search, f"{column} matches {one.matches!r}"))
+            else:
+                rules.append((index, one.__eq__, f"{column} is {one!r}" if one else f"{column} is empty"))
+    width = len(header.columns)
+
+    def reason(row: Row) -> str:
+        if len(row) != width and len(list(filter(None, row))) != 1:
+            return ""
+        return next((reason for index, fits, reason in rules if index < len(row) and fits(row[index])), "")
+
+    return reason if rules else None
+
+
+def _needed_columns(column_map: ColumnMap) -> frozenset[str]:
+    """Return the columns that a header must have."""
+    identifier = column_map.resource.identifier
+    is_passed = getattr(column_map.declared.record, identifier) is None  # with `pass_through`
+    return frozenset([*columns_of(column_map.declared), *([identifier] if is_passed else [])])
+
+
+# What decides whether a record is shown, besides what identifies and dates it.
+_DECISIVE = frozenset({"Status", LISTING_SWITCH, ADDRESS_SWITCH, "profile_visible_online"})
+
+
+def _optional_paths(column_map: ColumnMap) -> frozenset[str]:
+    """Return the paths of the values that may be empty if they cannot be read; raise SourceError for any other."""
+    declared, resource = column_map.declared, column_map.resource
+    given = [(field.name, getattr(declared, field.name)) for field in envelope_fields(resource)]
+    needed = {name for name, _ in given} | {f"record.{name}" for name in (resource.identifier, *_DECISIVE)}
+    given += [(f"record.{field.name}", getattr(declared.record, field.name)) for field in resource.stored]
+    optional = set()
+    for path, cells in (found for name, value in given for found in _cells_of(name, value)):
+        if cells.on_error == "empty" and path in needed:
+            raise SourceError(f"{column_map.name}: {path} cannot be empty: remove `on_error`.")
+        if (cells.on_error or declared.on_error) == "empty" and path not in needed:
+            optional.add(path)
+    if declared.pass_through and declared.on_error == "empty":
+        passed = {f"record.{field.name}" for field in resource.stored if getattr(declared.record, field.name) is None}
+        optional |= passed - needed
+    return frozenset(optional)
+
+
+def _cells_of(path: str, declared: object) -> Iterator[tuple[str, CellSource]]:
+    """Yield the cells in a declared value, with their paths without positions in lists."""
+    if isinstance(declared, CellSource):
+        yield path, declared
+    elif isinstance(declared, list):
+        for one in declared:
+            yield from _cells_of(path, one)
+    elif isinstance(declared, msgspec.Struct):
+        for name in declared.__struct_fields__:
+            yield from _cells_of(f"{path}.{name}", getattr(declared, name))
 
 
 _DATED = frozenset({FieldKind.DATE, FieldKind.DATE_TIME})
@@ -329,16 +441,15 @@ class TableHeader:
 
     def index_of(self, path: str, column: str) -> int:
         """Return the position of a column; raise SourceError if there is none, or more than one."""
+        if (index := column_index(self.columns, column)) is not None:
+            return index
         count = self.columns.count(column)
-        if count != 1:
-            problem = "has no column" if count == 0 else "has more than one column"
-            columns = ", ".join(name or "(blank)" for name in self.columns)
-            close = difflib.get_close_matches(column, filter(None, self.columns), n=1, cutoff=0.7) if not count else []
-            advice = "".join(f" Did you mean {name!r}?" for name in close)
-            raise SourceError(
-                f"{self.column_map.name}: {path}: {self.file} {problem} {column!r} among: {columns}.{advice}"
-            )
-        return self.columns.index(column)
+        problem = "has no column" if count == 0 else f"has {count} columns"
+        columns = ", ".join(name or "(blank)" for name in self.columns)
+        close = difflib.get_close_matches(column, filter(None, self.columns), n=1, cutoff=0.7) if not count else []
+        advice = "".join(f" Did you mean {name!r}?" for name in close)
+        advice += f" Write {f'{column} (1)'!r} for the first of them." if count else ""
+        raise SourceError(f"{self.column_map.name}: {path}: {self.file} {problem} {column!r} among: {columns}.{advice}")
 
     def _record_values(self) -> list[tuple[Field, Any]]:
         """Return the fields of the record with what is declared for them, or the columns that have their names."""

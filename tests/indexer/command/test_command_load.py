@@ -39,7 +39,7 @@ async def test_rows_that_a_column_map_leaves_out_and_damaged_cells_are_counted(b
     table = tmp_path / "teams.toml"
     table.write_text(f'{head}skip_if = {{state = "draft"}}\nplatform_company_id = "{COMPANY_KEY}"\n')
     _, plain, told = await run(bench, "update", table)
-    assert "teams: 2 read, 1 rows left out by skip_if" in plain
+    assert "teams: 2 read, 1 rows left out (1 state is 'draft')" in plain
     warning = "uuid, column uuid: 1 cell with \".0\" at the end, such as '3.0' in teams.csv:3: set whole = true"
     assert f"Warning: {warning}.\n" in told
     _, printed, _ = await run(bench, "update", table, "--json")
@@ -106,6 +106,7 @@ async def test_lines_through_standard_input_are_served_as_they_come(bench: Bench
     assert err.decode().splitlines() == [
         f"1 of 4 teams are invalid and were not loaded: see {report['dead_letters']}.",
         "  standard input:4: updated_at: is missing",
+        "  standard input:4: record: is missing",
     ]
     assert [(letter["file"], letter["line"]) for letter in bench.letters()] == [("standard input", 4)]
 
@@ -212,6 +213,7 @@ async def test_a_dry_run_shows_each_kind_of_fault_once_with_its_count(bench: Ben
     assert code == 1
     assert err.splitlines() == [
         "50 like teams.ndjson:6: updated_at: is missing",
+        "50 like teams.ndjson:6: record: is missing",
         "5 like teams.ndjson:1: record.name: expected `str | null`, got `int`",
     ]
     assert out.splitlines() == ["companies: checked; 1 read", "teams: checked; 55 read, 55 invalid"]

@@ -120,5 +120,5 @@ def test_the_memory_of_a_check_does_not_grow_with_the_source(tmp_path: Path) -> 
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert (found.bad, len(found.resources[0].faults)) == (40_000, 1)
+    assert (found.bad, len(found.resources[0].faults)) == (40_000, 2)
     assert peak < 20 * 2**20

@@ -202,7 +202,10 @@ def test_an_unknown_resource_is_refused_with_those_that_there_are(tmp_path: Path
 
 def test_a_table_without_a_header_or_with_a_column_twice_is_refused(tmp_path: Path) -> None:
     name = write(tmp_path, RECORD)
-    for text, said in (("", "has no header: its first line is empty"), ("id,id,changed", "more than one column 'id'")):
+    for text, said in (
+        ("", "has no header: its first line is empty"),
+        ("id,id,changed", "2 columns 'id'.*Write 'id \\(1\\)'"),
+    ):
         (tmp_path / "table.csv").write_text(text, encoding="utf-8")
         with pytest.raises(SourceError, match=said), open_source(name):
             pass
