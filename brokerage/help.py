@@ -5,6 +5,7 @@ with the exit codes.
 """
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -28,6 +29,14 @@ class LazyGroup(click.RichGroup):
         module, _, attribute = self.modules[cmd_name][0].partition(":")
         command: click.Command = getattr(import_module(module), attribute)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that is called; for a misspelt one, end with those that are close."""
+        if close := [] if args[0] in self.modules else get_close_matches(args[0], self.modules):
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(map(repr, close))}?")
+        return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: click.RichContext, formatter: click.RichHelpFormatter) -> None:  # type: ignore[override]
         """List the options, and the commands with their summaries, without importing them."""

@@ -62,6 +62,11 @@ class ResourceCheck:
     references: list[ReferenceCheck] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)  # of damaged cells
 
+    @property
+    def has_fields(self) -> bool:
+        """Whether any line has a value."""
+        return any(one.filled for one in self.fields)
+
     def share_filled(self, one: FieldSummary) -> str:
         return f"{one.filled / max(self.lines - self.bad - self.deleted, 1):.1%}"
 

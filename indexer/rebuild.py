@@ -184,10 +184,7 @@ async def _finish(candidate: Candidate) -> None:
 def _require_coverage(known: Companies) -> None:
     """Raise SourceError for a source that names no company while some are live: it would change nothing."""
     if known.keys and known.coverage.companies == frozenset():
-        raise SourceError(
-            "The source holds no company, so it covers none: name those that it is for with --company, or replace "
-            "everything with --all-companies."
-        )
+        raise SourceError("The source holds no company, so it covers none: name those that it is for with --company.")
 
 
 async def _needed_bytes(context: IndexerContext, resources: Sequence[Resource], covered: Coverage) -> int:

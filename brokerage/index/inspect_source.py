@@ -25,11 +25,12 @@ from brokerage.index.runner import (
 from brokerage.tables import plain_table, print_table
 from brokerage_feed.terminal import echo, exit_on_signal, fail
 from cluster.settings import load_settings
+from indexer.documents.companies import new_company_advice
 from indexer.drafting.columns import Confidence
 from indexer.drafting.map_draft import MapDraft, TableDraft, draft_map
 from indexer.inspection import FieldSummary, ResourceCheck, SourceCheck, check_source
 from indexer.reporting.displays import reasons_of
-from indexer.reporting.report import FaultKind
+from indexer.reporting.report import FaultKind, listed
 
 
 @click.command(
@@ -92,15 +93,21 @@ def check_report(check: SourceCheck) -> Iterator[Table | str]:
     for note in check.notes:
         yield f"Note: {note}."
     if check.companies:
-        yield f"The source has no companies: {', '.join(check.companies[:10])} must be live."
+        yield _undefined(check.companies)
     for resource in check.resources:
         yield ""
         yield headline(resource)
         if resource.faults:
             yield _faults(resource.faults)
         yield from _emptied_sentences(resource)
-        yield _fields(resource)
+        if resource.has_fields:
+            yield _fields(resource)
         yield from _sentences_of(resource)
+
+
+def _undefined(companies: list[str]) -> str:
+    names = listed(companies, len(companies))
+    return f"The source defines no company, so {names} must be live. {new_company_advice(companies[0])}"
 
 
 def headline(resource: ResourceCheck) -> str:
@@ -202,7 +209,7 @@ def _sentences(check: SourceCheck) -> Iterator[str]:
     yield from (f"A load would be refused: {objection}." for objection in check.objections)
     yield from (f"{note}." for note in check.notes)
     if check.companies:
-        yield f"The source has no companies: {', '.join(check.companies)} must be live."
+        yield _undefined(check.companies)
 
 
 def _section(resource: ResourceCheck) -> Iterator[str]:
@@ -216,6 +223,8 @@ def _section(resource: ResourceCheck) -> Iterator[str]:
             ),
         )
     yield from map(_paragraph, (*_emptied_sentences(resource), *_sentences_of(resource)))
+    if not resource.has_fields:
+        return
     rows = ((one.name, resource.share_filled(one), *_field_range(one)) for one in resource.fields)
     yield _html_table(("Field", "Filled", "From", "To", "Values"), rows)
 

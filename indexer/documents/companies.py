@@ -16,7 +16,7 @@ import msgspec
 
 from indexer.documents.envelope import DECODE_ERRORS, CredibleTimes, EnvelopeDecoder, identifier_decoder, identifiers_of
 from indexer.errors import InvalidRecordError, SourceError
-from indexer.reporting.report import EVERY_COMPANY_COVERED
+from indexer.reporting.report import EVERY_COMPANY_COVERED, listed
 from indexer.settings import IndexerContext, IndexerSettings
 from indexer.source.lines import RejectedLine, Source, SourceLine
 from mappings import COMPANY, RESOURCES
@@ -87,6 +87,14 @@ ALL_COMPANIES = Coverage()
 def declared_companies(source: Source) -> tuple[str, ...]:
     """Return the companies that the source itself declares, by key or numeric id; none if it declares nothing."""
     return tuple(getattr(source, "companies", None) or ())
+
+
+def new_company_advice(key: str) -> str:
+    """Return how a source defines a company that is not live, as a sentence."""
+    return (
+        f'If {key} is new, define it in the source: in a column map as [company] with platform_company_id = "{key}" '
+        'and name = "…", in a folder in companies.ndjson.'
+    )
 
 
 def _companies_of_records(source: Source) -> set[str]:
@@ -226,14 +234,22 @@ def _coverage(source: Source, known: Companies, request: CoverageRequest, held: 
         return Coverage(frozenset(_existing_key(known, name, hint) for name in named))
     if held is not None:
         return Coverage(frozenset(held))
-    keys = (known.key_of(name) for name in _companies_of_records(source))
-    return Coverage(frozenset(key for key in keys if key is not None))
+    names = sorted(_companies_of_records(source))
+    keys = frozenset(key for name in names if (key := known.key_of(name)) is not None)
+    if names and not keys:
+        raise SourceError(
+            f"The records are of {listed(names, len(names))}, which is no company in the source or the live index. "
+            f"{new_company_advice(names[0])}"
+        )
+    return Coverage(keys)
 
 
 def _existing_key(known: Companies, name: str, hint: str) -> str:
     key = known.key_of(name)
     if key is None:
-        raise SourceError(f"{hint}: {name} is not a company in the source or the live index: correct it.")
+        raise SourceError(
+            f"{hint}: {name} is not a company in the source or the live index: correct it. {new_company_advice(name)}"
+        )
     return key
 
 

@@ -1,14 +1,14 @@
-"""Preflight checks before a build: supported node versions, and enough disk space."""
+"""Preflight checks before a run that writes: supported node versions, and enough disk space."""
 
 import asyncio
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 from elasticsearch import AsyncElasticsearch
 
 from cluster.connection import unsupported_versions
-from indexer.errors import RefusedError
+from indexer.errors import ElasticsearchError, RefusedError
 
 _DISK = "cluster.routing.allocation.disk."
 _FLOOD_STAGE = f"{_DISK}watermark.flood_stage"
@@ -20,40 +20,55 @@ _GIGABYTE = 10**9
 
 
 async def preflight(client: AsyncElasticsearch, *, needed_bytes: int, force: bool) -> list[str]:
-    """Return the problems of a build that writes `needed_bytes`, one sentence each; raise RefusedError for any.
+    """Return the problems of a run that writes `needed_bytes`, one sentence each, and raise for any.
 
-    With `force` nothing is raised: the sentences say what was overridden.
+    Full disks are an ElasticsearchError, others a RefusedError. With `force` nothing is raised: the sentences say what
+    was overridden.
     """
     info, stats, settings = await asyncio.gather(
         client.nodes.info(filter_path="nodes.*.name,nodes.*.version"),
         client.nodes.stats(metric="fs", filter_path="nodes.*.roles,nodes.*.fs.total"),
         client.cluster.get_settings(include_defaults=True, flat_settings=True, filter_path="*.cluster*routing*disk*"),
     )
-    problems = [
-        *unsupported_versions(info["nodes"].values()),
-        *disk_space_problems(stats["nodes"].values(), settings.body, needed_bytes),
-    ]
+    space = DiskSpace.of(stats["nodes"].values(), settings.body)
+    problems = [*unsupported_versions(info["nodes"].values()), *space.problems(needed_bytes)]
     if problems and not force:
-        raise RefusedError(" ".join(problems))
+        raise ElasticsearchError(problems[-1]) if space.is_full else RefusedError(" ".join(problems))
     return problems
 
 
-def disk_space_problems(
-    nodes: Iterable[Mapping[str, Any]], settings: Mapping[str, Mapping[str, str]], needed_bytes: int
-) -> list[str]:
-    """Return a sentence unless one data node can take `needed_bytes` before its disk reaches the flood stage.
+class DiskSpace(NamedTuple):
+    """The most bytes that one data node can take before its disk reaches the `flood_stage`; negative above it."""
 
-    `nodes` are those of the node statistics; `settings` are the cluster's, flat and with defaults.
-    """
-    disks = [node["fs"]["total"] for node in nodes if holds_indices(node["roles"])]
-    flood_stage = FloodStage(settings)
-    room = max((disk["available_in_bytes"] - flood_stage(disk["total_in_bytes"]) for disk in disks), default=0)
-    if room >= needed_bytes:
-        return []
-    return [
-        f"The build needs {_gigabytes(needed_bytes)}, but no data node can take more than {_gigabytes(max(0, room))} "
-        f"before Elasticsearch blocks writes (flood stage {flood_stage.text}): free disk space."
-    ]
+    room: int
+    flood_stage: str
+
+    @classmethod
+    def of(cls, nodes: Iterable[Mapping[str, Any]], settings: Mapping[str, Mapping[str, str]]) -> Self:
+        """`nodes` are those of the node statistics; `settings` are the cluster's, flat and with defaults."""
+        disks = [node["fs"]["total"] for node in nodes if holds_indices(node["roles"])]
+        flood_stage = FloodStage(settings)
+        rooms = (disk["available_in_bytes"] - flood_stage(disk["total_in_bytes"]) for disk in disks)
+        return cls(max(rooms, default=0), flood_stage.text)
+
+    @property
+    def is_full(self) -> bool:
+        return self.room < 0
+
+    def problems(self, needed_bytes: int) -> list[str]:
+        """Return a sentence unless one data node can take `needed_bytes`."""
+        if self.is_full:
+            return [
+                "Elasticsearch rejects writes while disks are full: no data node is below its flood stage "
+                f"({self.flood_stage}). Free disk space."
+            ]
+        if self.room >= needed_bytes:
+            return []
+        return [
+            f"{_gigabytes(needed_bytes)} of disk space are needed, but no data node can take more than "
+            f"{_gigabytes(self.room)} before Elasticsearch blocks writes (flood stage {self.flood_stage}): free disk "
+            "space."
+        ]
 
 
 def holds_indices(roles: Iterable[str]) -> bool:

@@ -17,6 +17,7 @@ from indexer.source.files import decompressed, file_identity, modified_microseco
 from indexer.source.lines import ChangeStream, LineStream, Source, chained_resources
 from indexer.source.spool import ResourceRouter, Spool, resource_from_file_name
 from indexer.source.tables.column_map import is_column_map
+from indexer.source.tables.rows import table_advice
 from indexer.source.tables.table_source import TableSource
 from mappings import RESOURCES, Resource
 
@@ -47,7 +48,7 @@ def open_source(
     elif path.is_file() and path.suffix == ".toml":
         yield TableSource([path], max_record_bytes)
     elif path.exists():
-        raise SourceError(f"The source {name} is not supported: use {_ACCEPTED}.")
+        raise SourceError(f"The source {name} is not supported: use {_ACCEPTED}.{table_advice(path)}")
     else:
         raise SourceError(f"The source {name} does not exist: use {_ACCEPTED}.")
 
@@ -56,6 +57,8 @@ def _folder_source(folder: Path, max_bytes: int) -> Source:
     """Return the source of a folder: its column maps, or its files of envelopes."""
     envelopes, maps = FolderSource(folder, max_bytes), sorted(filter(is_column_map, folder.glob("*.toml")))
     if not maps:
+        if (advice := table_advice(folder)) and not any(map(envelopes.has, RESOURCES)):
+            raise SourceError(f"{folder} has tables without a column map.{advice}")
         return envelopes
     if both := [resource.alias for resource in RESOURCES if envelopes.has(resource)]:
         raise SourceError(f"{folder} has column maps and {both[0]}.ndjson: keep them in folders of their own.")

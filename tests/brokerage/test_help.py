@@ -45,6 +45,15 @@ def test_an_example_that_is_none_would_be_found() -> None:
         parse_command_line("brokerage index update - --resource homes")
 
 
+@pytest.mark.parametrize(("typed", "meant"), [(["indx"], "index"), (["index", "reindx"], "reindex")])
+def test_a_misspelt_command_is_answered_with_the_one_that_is_close(typed: list[str], meant: str) -> None:
+    refused = run(*typed, environment={"COLUMNS": "200"})
+    assert refused.returncode == ExitCode.USAGE
+    assert f"No such command '{typed[-1]}'. Did you mean '{meant}'?" in " ".join(
+        refused.stderr.replace("│", "").split()
+    )
+
+
 @pytest.mark.parametrize("group", ["", "index"])
 def test_the_help_lists_every_command_with_the_beginning_of_its_own_help(group: str) -> None:
     shown = run(*group.split(), "--help", environment={"COLUMNS": "200"}).stdout

@@ -57,3 +57,38 @@ def test_a_folder_without_a_source_exits_with_2(tmp_path: Path) -> None:
     text = run(tmp_path, str(folder))
     assert (text.returncode, text.stdout) == (2, "")
     assert text.stderr.startswith("The source has nothing for any of: companies, offices")
+
+
+def test_a_bare_table_names_the_commands_that_take_it(tmp_path: Path) -> None:
+    table, pattern = tmp_path / "listings.csv", tmp_path / "exports"
+    pattern.mkdir()
+    for path in (table, pattern / "listings.csv.gz"):
+        path.write_text("id,price\n1,100\n")
+    for name in (table, pattern):
+        text = run(tmp_path, str(name))
+        assert text.returncode == 2
+        assert text.stderr.endswith(
+            f"To load tables: brokerage index load {name} --company KEY. "
+            f"To draft their column map: brokerage index map {name}.\n"
+        )
+
+
+def test_the_company_of_a_map_without_one_is_said_to_be_missing_and_how_to_add_it(tmp_path: Path) -> None:
+    (tmp_path / "listings.csv").write_text("id,price\n1,100\n")
+    text = run(tmp_path, str(tmp_path / "map.toml"))
+    assert (
+        "The source defines no company, so acme must be live. If acme is new, define it in the source: in a column map "
+        'as [company] with platform_company_id = "acme" and name = "…", in a folder in companies.ndjson.'
+    ) in text.stdout
+
+
+def test_a_source_with_only_bad_lines_is_reported_by_its_faults_alone(tmp_path: Path) -> None:
+    (tmp_path / "listings.csv").write_text("id,price\n1,many\n2,few\n")
+    text = run(tmp_path, str(tmp_path / "map.toml"), "--html", str(tmp_path / "report.html"))
+    said = text.stdout.splitlines()
+    assert said[-3] == "listings: 2 lines, 2 bad."
+    assert said[-2].split() == ["Count", "Field", "Column", "Fault", "Such", "as"]
+    assert "is not a number" in said[-1]
+    page = (tmp_path / "report.html").read_text()
+    assert "is not a number" in page
+    assert "<th>Filled</th>" not in page

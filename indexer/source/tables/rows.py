@@ -164,6 +164,18 @@ _ZIP = b"PK\x03\x04"
 _MAX_MEMBERS = 10_000
 PATTERN_SIGNS = frozenset("*?[")
 _WORKBOOK = "xl/workbook.xml"
+_WORKBOOKS = (".xlsx", ".xls")
+
+
+def table_advice(path: Path) -> str:
+    """Return a sentence for a file or a folder of tables where a source is expected, or an empty text."""
+    names = [path.name] if path.is_file() else [one.name for one in path.iterdir()]
+    if not any(name.lower().endswith((*_IN_FOLDERS, *_WORKBOOKS)) for name in names):
+        return ""
+    return (
+        f" To load tables: brokerage index load {path} --company KEY. To draft their column map: brokerage index map "
+        f"{path}."
+    )
 
 
 @dataclass

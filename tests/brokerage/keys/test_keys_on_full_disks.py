@@ -1,20 +1,27 @@
-"""`brokerage keys` on a node of its own whose disks seem full: every command works, and what blocks one is named."""
+"""`brokerage keys` and `brokerage index` on a node of its own whose disks seem full.
+
+Every command of keys works, commands that load say that disks are full, and what blocks one is named.
+"""
 
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 from elasticsearch import ApiError, AsyncElasticsearch, AuthorizationException
 
+from brokerage.index import index
 from cluster.connection import ConnectionSettings
 from cluster.index_state import FLOOD_BLOCK_SETTING, BlockedIndex, is_flood_block, refusal_reason
 from embedded import EmbeddedCluster, NodeOptions
+from mappings import COMPANY
 from service.keys.api_key import ApiKey
 from service.keys.store import KeyGrant, KeyStore
 from tests.brokerage.keys.test_keys_command import keys
+from tests.records import envelope, write
 from tests.waiting import until_true
 
 _WATERMARK = "cluster.routing.allocation.disk.watermark"
@@ -120,6 +127,27 @@ async def test_a_user_without_the_privilege_gets_a_remedy(store: KeyStore, monke
     (key,) = await store.list_intact()
     with pytest.raises(BlockedIndex, match=r"lacks the privilege `manage`.*set index\.blocks\.read_only_allow_delete"):
         await store.revoke(key.key_id)
+
+
+async def test_commands_that_load_end_with_3(
+    client: AsyncElasticsearch, on_engine: dict[str, str], tmp_path: Path
+) -> None:
+    source = write(tmp_path / "source", {COMPANY: [envelope(COMPANY)]})
+    given = on_engine | {"BROKERAGE_DEAD_LETTER_DIR": str(tmp_path)}
+
+    async def load(command: str) -> Result:
+        return await asyncio.to_thread(CliRunner().invoke, index, [command, str(source)], env=given)
+
+    assert (await load("reindex")).exit_code == 0
+    await client.cluster.put_settings(persistent=_FULL)
+    refused = [await load("update"), await load("reindex")]
+    await client.cluster.put_settings(persistent=dict.fromkeys(_FULL))
+    for ended in refused:
+        assert (ended.exit_code, ended.stderr) == (
+            3,
+            "Elasticsearch rejects writes while disks are full: no data node is below its flood stage (1000tb). Free "
+            "disk space.\n",
+        )
 
 
 def test_a_revocation_without_elasticsearch_names_the_list() -> None:

@@ -255,6 +255,9 @@ async def test_the_covered_companies_are_options_of_the_command_and_in_its_outpu
     assert (code, report["covers"], report["others"]) == (0, "acme", 0), err
     code, _, err = await run(bench, "reindex", folder, "teams", "--company", "absent")
     assert code == 2
-    assert err == "--company: absent is not a company in the source or the live index: correct it.\n"
+    assert err.startswith(
+        "--company: absent is not a company in the source or the live index: correct it. If absent is"
+    )
+    assert 'in a column map as [company] with platform_company_id = "absent" and name = "…"' in err
     code, _, err = await run(bench, "reindex", folder, "--company", "acme", "--all-companies")
     assert (code, "Give --company or --all-companies, not both." in err) == (2, True)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from indexer import RefusedError
-from indexer.generations.preflight import disk_space_problems, parse_size, parse_used_share, preflight
+from indexer.generations.preflight import DiskSpace, parse_size, parse_used_share, preflight
 from tests.indexer.conftest import Bench
 
 FLOOD_STAGE = "cluster.routing.allocation.disk.watermark.flood_stage"
@@ -18,12 +18,10 @@ def disk(available: int, total: int = TERABYTE, roles: tuple[str, ...] = ("data"
 
 
 def room(nodes: list[dict[str, Any]], settings: dict[str, dict[str, str]]) -> int:
-    """Return the most bytes for which there is room, found by bisection."""
-    low, high = 0, 1000 * TERABYTE
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (low, middle - 1) if disk_space_problems(nodes, settings, middle) else (middle, high)
-    return low
+    """Return the most bytes for which there is room."""
+    space = DiskSpace.of(nodes, settings)
+    assert (space.problems(space.room), len(space.problems(space.room + 1))) == ([], 1)
+    return space.room
 
 
 @pytest.mark.parametrize(
@@ -71,16 +69,16 @@ def test_the_data_node_with_the_most_room_counts() -> None:
 
 
 def test_a_lack_of_disk_space_is_reported_in_numbers() -> None:
-    (said,) = disk_space_problems([disk(TERABYTE // 2)], {"persistent": {FLOOD_STAGE: "60%"}}, TERABYTE)
+    (said,) = DiskSpace.of([disk(TERABYTE // 2)], {"persistent": {FLOOD_STAGE: "60%"}}).problems(TERABYTE)
     assert said == (
-        "The build needs 1,000.0 GB, but no data node can take more than 100.0 GB before Elasticsearch blocks writes "
-        "(flood stage 60%): free disk space."
+        "1,000.0 GB of disk space are needed, but no data node can take more than 100.0 GB before Elasticsearch "
+        "blocks writes (flood stage 60%): free disk space."
     )
 
 
 async def test_a_real_cluster_passes_with_little_and_not_with_more_than_any_disk(bench: Bench) -> None:
     assert await preflight(bench.client, needed_bytes=1, force=False) == []
-    with pytest.raises(RefusedError, match=r"The build needs 1,152,921,504\.6 GB, but no data node"):
+    with pytest.raises(RefusedError, match=r"1,152,921,504\.6 GB of disk space are needed, but"):
         await preflight(bench.client, needed_bytes=2**60, force=False)
     (overridden,) = await preflight(bench.client, needed_bytes=2**60, force=True)
-    assert overridden.startswith("The build needs")
+    assert "are needed, but no data node" in overridden

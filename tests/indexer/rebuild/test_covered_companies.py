@@ -148,8 +148,25 @@ async def test_a_named_company_that_the_source_lacks_loses_its_records(
 async def test_a_source_that_holds_no_company_is_refused_beside_others(bench: Bench, north: Loader) -> None:
     await north.load(teams("north", 2))
     folder = write(bench.folder, {COMPANY: [], TEAM: []})
-    with pytest.raises(SourceError, match="The source holds no company, so it covers none: name those"):
+    with pytest.raises(SourceError, match="The source holds no company, so it covers none: name those") as refused:
         await bench.build_source(FolderSource(folder), [COMPANY, TEAM])
+    assert "--all-companies" not in str(refused.value)
+
+
+@pytest.mark.parametrize("has_others", [True, False])
+async def test_a_source_of_a_company_that_nothing_defines_is_refused(
+    bench: Bench, north: Loader, has_others: bool
+) -> None:
+    if has_others:
+        await north.load(teams("north", 2))
+    folder = write(bench.folder, {TEAM: [envelope(TEAM, platform_company_id="new")]})
+    with pytest.raises(SourceError) as refused:
+        await bench.build_source(FolderSource(folder), [TEAM])
+    assert str(refused.value) == (
+        "The records are of new, which is no company in the source or the live index. If new is new, define it in the "
+        'source: in a column map as [company] with platform_company_id = "new" and name = "…", in a folder in '
+        "companies.ndjson."
+    )
 
 
 async def test_a_company_that_does_not_exist_cannot_be_covered(north: Loader) -> None:
