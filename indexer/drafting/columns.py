@@ -19,7 +19,8 @@ from indexer.source.tables.lossy_cells import NO_VALUE
 from mappings import LISTING, RESOURCES, SOLD_LISTING, Resource
 from mappings.fields import FieldKind
 
-_SEPARATORS = re.compile(r"[\W_]+")
+# A word of a name: capitals inside a name begin one.
+_WORD = re.compile(r"[^\W\d_a-z]+(?![a-z])|[^\W\d_]?[^\W\d_A-Z]+|\d+")
 _LEAST_SIMILARITY = 0.88
 # Objects and lists that a column can fill: images from their addresses.
 IMAGES = "ListingImages"
@@ -42,12 +43,24 @@ class NamedField(NamedTuple):
 
 
 def folded(name: str) -> str:
-    """Return a name without case, spaces and punctuation."""
-    return _SEPARATORS.sub("", name).casefold().replace("#", "number")
+    """Return a name without case, spaces, punctuation and abbreviations."""
+    return "".join(words(name))
+
+
+def words(name: str) -> list[str]:
+    """Return the words of a name in lower case, abbreviations written out."""
+    written = _abbreviations()
+    found = [word.casefold() for word in _WORD.findall(name.replace("#", " number "))]
+    return [written.get(word, word) for word in found]
+
+
+@cache
+def _abbreviations() -> dict[str, str]:
+    return {short: word for word, many in _declared_synonyms()["words"].items() for short in many}
 
 
 def field_of_column(resource: Resource, column: str) -> NamedField | None:
-    known, name = _known_names(resource), folded(column.replace("#", " number"))
+    known, name = _known_names(resource), folded(column)
     if name in known:
         return known[name]
     close = difflib.get_close_matches(name, known, n=1, cutoff=_LEAST_SIMILARITY)
@@ -60,22 +73,47 @@ def known_columns(columns: Sequence[str]) -> int:
     return max(len(names & _known_names(resource).keys()) for resource in RESOURCES)
 
 
+_MAX_CANDIDATES = 3
+_LEAST_SHARED_WORDS = 0.5
+
+
+def candidates(resource: Resource, column: str) -> list[str]:
+    """Return the fields whose names have most of their words in common with a column's, the closest first."""
+    own, shares = set(words(column)), dict[str, float]()
+    for field, name in _names_of_fields(resource):
+        others = set(words(name))
+        shares[field] = max(shares.get(field, 0.0), len(own & others) / max(len(own | others), 1))
+    close = [field for field in sorted(shares, key=lambda one: -shares[one]) if shares[field] > _LEAST_SHARED_WORDS]
+    return close[:_MAX_CANDIDATES]
+
+
 @cache
 def _known_names(resource: Resource) -> dict[str, NamedField]:
     """Return fields by folded name; a field's own name precedes those of the Data Dictionary and synonyms."""
-    fillable = {one.name for one in resource.stored if not one.kind.is_list and one.kind is not FieldKind.OBJECT}
-    fillable |= {IMAGES, *ENVELOPE} if any(one.name == IMAGES for one in resource.stored) else {*ENVELOPE}
-    known = {folded(name): NamedField(name, Confidence.CERTAIN) for name in sorted(fillable)}
-    for name, others in (*_dictionary_names(resource), *_synonyms(resource)):
-        for other in others if name in fillable else ():
-            known.setdefault(folded(other.replace("#", " number")), NamedField(name, Confidence.HIGH))
+    known = dict[str, NamedField]()
+    for field, name in _names_of_fields(resource):
+        known.setdefault(folded(name), NamedField(field, Confidence.CERTAIN if name == field else Confidence.HIGH))
     return known
 
 
+@cache
+def _names_of_fields(resource: Resource) -> list[tuple[str, str]]:
+    """Return the fields that a column can fill, each with its names: their own ones first."""
+    fillable = {one.name for one in resource.stored if not one.kind.is_list and one.kind is not FieldKind.OBJECT}
+    fillable |= {IMAGES, *ENVELOPE} if any(one.name == IMAGES for one in resource.stored) else {*ENVELOPE}
+    others = (*_dictionary_names(resource), *_synonyms(resource))
+    named = [(field, name) for field, names in others if field in fillable for name in names]
+    return [*((name, name) for name in sorted(fillable)), *named]
+
+
 def _synonyms(resource: Resource) -> Iterator[tuple[str, list[str]]]:
-    text = files("indexer.drafting").joinpath("synonyms.toml").read_text(encoding="utf-8")
     alias = "listings" if resource is SOLD_LISTING else resource.alias
-    return iter(tomllib.loads(text)[alias].items())
+    return iter(_declared_synonyms()[alias].items())
+
+
+@cache
+def _declared_synonyms() -> dict[str, dict[str, list[str]]]:
+    return tomllib.loads(files("indexer.drafting").joinpath("synonyms.toml").read_text(encoding="utf-8"))
 
 
 def _dictionary_names(resource: Resource) -> Iterator[tuple[str, list[str]]]:
@@ -102,7 +140,14 @@ def _dictionary() -> dict[str, Any]:
 
 # The parts of an address in the order in which they are written, as the Data Dictionary names them.
 _STREET = ("StreetNumber", "StreetDirPrefix", "StreetName", "StreetSuffix", "StreetDirSuffix")
-_STREET_SYNONYMS = {"streetno": "StreetNumber", "housenumber": "StreetNumber", "street": "StreetName"}
+_STREET_SYNONYMS = {
+    "housenumber": "StreetNumber",
+    "stnumber": "StreetNumber",
+    "street": "StreetName",
+    "stname": "StreetName",
+    "streetdirection": "StreetDirPrefix",
+    "streettype": "StreetSuffix",
+}
 
 
 def street_columns(columns: list[str]) -> list[str]:
@@ -112,7 +157,9 @@ def street_columns(columns: list[str]) -> list[str]:
     return [found[part] for part in _STREET if part in found] if {_STREET[0], _STREET[2]} <= found.keys() else []
 
 
-def resource_of(file: str, columns: list[str]) -> Resource:
+def resource_of(file: str, columns: Sequence[str]) -> Resource:
+    """Return the resource that rows are probably of, by the name of their file and of the `columns` with values."""
+
     def score(resource: Resource) -> tuple[float, bool]:
         named = [one for column in columns if (one := field_of_column(resource, column))]
         sure = {one.name for one in named if one.confidence is not Confidence.LOW}

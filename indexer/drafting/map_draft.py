@@ -8,9 +8,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from indexer.drafting.choices import CHOICES, Choices
 from indexer.drafting.columns import (
     ENVELOPE,
     IMAGES,
@@ -18,10 +20,12 @@ from indexer.drafting.columns import (
     Confidence,
     NamedField,
     NumberForm,
+    candidates,
     field_of_column,
     folded,
     resource_of,
     street_columns,
+    words,
 )
 from indexer.drafting.repairs import Repair, quoted, repair_of
 from indexer.drafting.sample import TableSample, read_sample, repeated_names
@@ -31,20 +35,10 @@ from indexer.source.tables.column_map import TableFormat
 from indexer.source.tables.rows import PATTERN_SIGNS, TableFile, row_text, table_files, unread_files
 from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING, TEAM, Resource
 from mappings.fields import Field, FieldKind, date_time, string
-from mappings.listing import STATUSES
 
 _MAX_MAPPED = 30
 _UUID_FIELDS = {"ListAgentUUID": "agent", "SecondaryListAgentUUID": "agent", "BuyerAgentUUID": "agent"}
 _LIST_SIGNS = ("|", ";", ",", " ")
-# Texts of exports that mean a status, folded; a status's own name is added.
-_STATUS_TEXTS = {
-    "a": "Active", "act": "Active", "forsale": "Active", "new": "Active", "activeundercontract": "Contingent",
-    "contingent": "Contingent", "p": "Pending", "pnd": "Pending", "undercontract": "Pending", "u": "Pending",
-    "closed": "Sold", "s": "Sold", "sld": "Sold", "c": "Sold", "x": "Expired", "exp": "Expired", "w": "Withdrawn",
-    "wth": "Withdrawn", "cancelled": "Canceled", "can": "Canceled", "hold": "TempOffMarket", "cs": "ComingSoon",
-}  # fmt: skip
-_STATUSES = {folded(status): status for status in STATUSES}
-_STATUS_TEXTS |= _STATUSES
 
 
 class ValueDraft(NamedTuple):
@@ -78,8 +72,8 @@ def _value_draft(resource: Resource, name: str, column: str, repair: Repair, usu
         draft = _identifier(origin, values)
     elif name == IMAGES:
         draft = _images(origin, values)
-    elif name == "Status":
-        draft = _status(origin, values)
+    elif name in CHOICES and values.values:
+        draft = _choice(origin, values, CHOICES[name])
     else:
         draft = _by_kind(_field_named(resource, name).kind, origin, values, usual)
     return draft._replace(note="; ".join(filter(None, [*repair.notes, draft.note])))
@@ -106,14 +100,19 @@ def _images(origin: Members, values: ColumnValues) -> ValueDraft:
     return ValueDraft(f"[{{FullURL = {inline(**origin, split=quoted(sign) if sign else '')}}}]")
 
 
-def _status(origin: Members, values: ColumnValues) -> ValueDraft:
-    if all(folded(value) in _STATUSES for value in values.different):
+def _choice(origin: Members, values: ColumnValues, choices: Choices) -> ValueDraft:
+    """Return the map of the texts of a field that has few values; what is guessed, and what is unknown, is a note."""
+    if all(folded(value) in choices.own for value in values.different):
         return ValueDraft(inline(**origin))
-    known = {value: _STATUS_TEXTS.get(folded(value)) for value in list(values.different)[:_MAX_MAPPED]}
-    pairs = ", ".join(f"{quoted(value)} = {quoted(status)}" for value, status in known.items() if status)
-    unknown = [value for value, status in known.items() if not status]
-    note = f"add to the map: {', '.join(unknown)}" if unknown else ""
-    return ValueDraft(inline(**origin, map=f"{{{pairs}}}"), fits=not unknown, note=note)
+    known = {value: choices.meaning(value) for value in list(values.different)[:_MAX_MAPPED]}
+    pairs = ", ".join(f"{quoted(value)} = {quoted(meaning)}" for value, meaning in known.items() if meaning)
+    guessed = [
+        f"{value} = {meaning}" for value, meaning in known.items() if meaning and folded(value) not in choices.own
+    ]
+    unknown = [value for value, meaning in known.items() if not meaning]
+    notes = [f"check: {', '.join(guessed)}" if guessed else ""]
+    notes += [f"add to the map, or their rows are invalid: {', '.join(unknown)}" if unknown else ""]
+    return ValueDraft(inline(**origin, map=f"{{{pairs}}}"), fits=bool(pairs), note="; ".join(filter(None, notes)))
 
 
 def _by_kind(kind: FieldKind, origin: Members, values: ColumnValues, usual: NumberForm | None) -> ValueDraft:
@@ -223,6 +222,10 @@ class TableDraft:
     def _is_american(self) -> bool:
         return any(values.meaning == "StateOrProvince" for values in self.values.values())
 
+    @property
+    def _taken(self) -> set[str]:
+        return {one.name for one in self._chosen().values()}
+
     def _chosen(self) -> dict[str, NamedField]:
         """Return the field of each column, the surest column first."""
         named = [(column, one) for column in self.values if (one := self._named(column))]
@@ -245,7 +248,9 @@ class TableDraft:
     def _guess(self, column: str, named: NamedField | None) -> ColumnGuess:
         values = self.values[column]
         if named is None:
-            return ColumnGuess(column, None, Confidence.LOW, values.example, ValueDraft("", fits=False))
+            close = [name for name in candidates(self.resource, column) if name not in self._taken]
+            note = f"perhaps {' or '.join(close)}" if close and values.values else ""
+            return ColumnGuess(column, None, Confidence.LOW, values.example, ValueDraft("", fits=False, note=note))
         draft = self._draft(named.name, column)
         if name := self.repeated.get(column):
             draft = draft._replace(
@@ -263,10 +268,11 @@ class TableDraft:
         """Fields that follow from several columns or by arithmetic, with their declarations."""
         declared = {guess.field: guess for guess in self.guesses if guess.is_declared}
         names = {one.name for one in self.resource.stored}
+        yield from self._identifiers(declared)
+        if self.has_status and "Status" not in self._taken and (status := self._status_of_all):
+            yield "Status", quoted(status)
         if (key := declared.get("platform_agent_id")) and "agent_uuid" not in declared:
             yield "agent_uuid", self._draft("agent_uuid", key.column).text
-        if (key := declared.get("ListingID")) and self.resource.identifier not in declared:
-            yield self.resource.identifier, self._draft(self.resource.identifier, key.column).text
         if "Address" in names - declared.keys() and (parts := street_columns(list(self.values))):
             yield "Address", inline(join=f"[{', '.join(map(quoted, parts))}]")
         if (baths := declared.get("BathroomsTotal")) and not {"BathroomsFull", "BathroomsHalf"} & declared.keys():
@@ -286,19 +292,49 @@ class TableDraft:
             formula = quoted(f"{{{lot.column}}} / {_SQUARE_FEET_PER_ACRE}")
             yield "LotSizeAcres", inline(formula=formula, units=units)
 
+    @property
+    def has_status(self) -> bool:
+        return self.resource in {LISTING, SOLD_LISTING}
+
+    @property
+    def _status_of_all(self) -> str | None:
+        """The status of the records of a table without a column for it: sales are sold, others as their files say."""
+        if self.resource is SOLD_LISTING:
+            return "Sold"
+        names = [words(file.rpartition("/")[2]) for file in self.files]
+        return "Active" if all({"active", "actives"} & {*one} for one in names) else None
+
+    def _identifiers(self, declared: dict[str | None, ColumnGuess]) -> Iterator[tuple[str, str]]:
+        """Let the number of an MLS be the identifier where there is no other, and the other way around."""
+        if not self.has_status:
+            return
+        number, own = declared.get("ListingID"), declared.get("PlatformListingId")
+        if number and not own:
+            yield "PlatformListingId", self._draft("PlatformListingId", number.column).text
+        elif own and not number and "mls" in folded(own.column):
+            yield "ListingID", inline(column=quoted(own.column))
+
 
 _ROWS_OF_FURTHER_FILES = 50
 _NOTE = "# Drafted by `brokerage index map`. Complete what is commented out, then run `brokerage index check`."
 
 
+class NewCompany(NamedTuple):
+    """A company for the map to define. With `is_certain` it is known not to be live."""
+
+    name: str
+    is_certain: bool = True
+
+
 @dataclass(frozen=True)
 class MapDraft:
-    """The drafts of the tables, and the company if it is known."""
+    """The drafts of the tables, the company if it is known, and its definition if it is new."""
 
     tables: list[TableDraft]
     company: str | None
     others: list[str]  # files that are in no table
     unread: list[str]  # files and folders in the named folders that are no tables
+    definition: NewCompany | None = None
 
     @property
     def notes(self) -> Iterator[str]:
@@ -312,24 +348,36 @@ class MapDraft:
     def missing(self) -> list[str]:
         """What must be added before the map can be used."""
         missing = [] if self.company or all(map(_has_company, self.tables)) else ["platform_company_id"]
-        unidentified = [table.resource for table in self.tables if table.resource.identifier not in _declared(table)]
-        return missing + [f"{resource.alias}.record.{resource.identifier}" for resource in unidentified]
+        for table in self.tables:
+            required = [table.resource.identifier, *(["Status"] if table.has_status else [])]
+            missing += [f"{table.resource.alias}.record.{name}" for name in required if name not in _declared(table)]
+        return missing
 
     @property
     def text(self) -> str:
         """The column map as TOML."""
-        return "\n".join(self._lines()) + "\n"
+        return "\n".join([_NOTE, *self._company_lines()]) + f"\n{self.tables_text}"
 
-    def _lines(self) -> Iterator[str]:
-        yield _NOTE
-        if self.company:
-            yield f"platform_company_id = {quoted(self.company)}"
+    @property
+    def tables_text(self) -> str:
+        """The tables of the column map, without the company."""
+        others = (f"# {quoted(name)} has other columns than the files below: draft it alone" for name in self.others)
+        tables = chain.from_iterable(_table_lines(one, has_company=self.company is not None) for one in self.tables)
+        return "\n".join([*others, *tables]) + "\n"
+
+    def _company_lines(self) -> Iterator[str]:
+        key = f"platform_company_id = {quoted(self.company or '...')}"
+        if self.company and self.definition:
+            if not self.definition.is_certain:
+                yield "# Elasticsearch could not be asked for the company. If it is live, put this line in place of the"
+                yield f"# next three, which would replace its record: {key}"
+            yield "[company]"
+            yield key
+            yield f"name = {quoted(self.definition.name)}"
+        elif self.company:
+            yield key
         elif not all(map(_has_company, self.tables)):
-            yield '# platform_company_id = "..."  # required: the key of your company; or define it in [company]'
-        for name in self.others:
-            yield f"# {quoted(name)} has other columns than the files below: draft it on its own"
-        for table in self.tables:
-            yield from _table_lines(table, has_company=self.company is not None)
+            yield f"# {key}  # required: the key of your company; or define it in [company]"
 
 
 def _declared(table: TableDraft) -> set[str | None]:
@@ -341,22 +389,30 @@ def _has_company(table: TableDraft) -> bool:
 
 
 def draft_map(
-    names: Sequence[str], folder: Path, *, company: str | None = None, resource: Resource | None = None
+    names: Sequence[str],
+    folder: Path,
+    *,
+    company: str | None = None,
+    definition: NewCompany | None = None,
+    resource: Resource | None = None,
 ) -> MapDraft:
     """Draft the map of files, archives or folders; `folder` is where the map will be. Raises SourceError."""
     tables: dict[frozenset[str], TableDraft] = {}
     for name in names:
         _require_path(name)
         declared = TableFormat(files=[os.path.relpath(name, folder)])
-        for file in table_files(declared, folder, "FILE"):
-            _add(tables, file, resource)
+        added = [_add(tables, file, resource) for file in table_files(declared, folder, "FILE")]
+        if all(table is added[0] for table in added):
+            # The whole folder or pattern, so that files which come to it later are read too.
+            own = {os.path.relpath(file.path, file.folder) for file in table_files(declared, folder, "FILE")}
+            added[0].files = [*(one for one in added[0].files if one not in own), *declared.patterns]
     chosen: dict[Resource, TableDraft] = {}
     others: list[str] = []
     unread = [name for pattern in names for name in unread_files(Path(pattern))]
     for table in tables.values():
         if chosen.setdefault(table.resource, table) is not table:
             others += table.files
-    return MapDraft(list(chosen.values()), company, others, unread)
+    return MapDraft(list(chosen.values()), company, others, unread, definition)
 
 
 def _require_path(name: str) -> None:
@@ -364,22 +420,24 @@ def _require_path(name: str) -> None:
         raise SourceError(f"{name} does not exist: name a CSV file, an archive or a folder with such files.")
 
 
-def _add(tables: dict[frozenset[str], TableDraft], file: TableFile, resource: Resource | None) -> None:
+def _add(tables: dict[frozenset[str], TableDraft], file: TableFile, resource: Resource | None) -> TableDraft:
     sample = read_sample(file)
-    columns, form, key = sample.columns, file.form, frozenset(sample.columns)
+    columns, rows, form, key = sample.columns, sample.rows, file.form, frozenset(sample.columns)
     name = os.path.relpath(file.path, file.folder)
     if key not in tables:
-        found = resource or resource_of(file.name, columns)
+        filled = [column for index, column in enumerate(columns) if not rows or any(row[index] for row in rows)]
+        found = resource or resource_of(file.name, filled)
         written = {"encoding": quoted(form.encoding), "delimiter": quoted(form.delimiter)}
         repeated = repeated_names(sample)
-        tables[key] = TableDraft(found, [name], columns, list(sample.rows), written, repeated, {file.name: sample})
-        return
+        tables[key] = TableDraft(found, [name], columns, list(rows), written, repeated, {file.name: sample})
+        return tables[key]
     table = tables[key]
     table.samples[file.name] = sample
     table.files += [name] if name not in table.files else []
     for one in sample.rows[:_ROWS_OF_FURTHER_FILES]:
         by_name = dict(zip(columns, one, strict=True))
         table.rows.append([by_name[column] for column in table.columns])
+    return table
 
 
 def _unused_columns(table: TableDraft) -> list[str]:

@@ -24,7 +24,7 @@ def test_a_map_is_printed_or_written_once(tmp_path: Path) -> None:
     saved = run(str(table), "--output", str(written))
     assert (saved.returncode, saved.stdout) == (0, "")
     assert tomllib.loads(written.read_text())["listings"]["files"] == ["listings.csv"]
-    assert "Still to be set in the map: platform_company_id." in saved.stderr
+    assert "Still to be set in the map: platform_company_id, listings.record.Status." in saved.stderr
     again = run(str(table), "--output", str(written))
     assert (again.returncode, again.stderr) == (1, f"{written} exists already: name another file, or delete it.\n")
 

@@ -9,8 +9,9 @@ from uuid import UUID
 import pytest
 
 from indexer import SourceError, open_source
+from indexer.drafting.choices import CHOICES
 from indexer.drafting.columns import Confidence, field_of_column
-from indexer.drafting.map_draft import MapDraft, draft_map
+from indexer.drafting.map_draft import MapDraft, NewCompany, draft_map
 from indexer.inspection import check_source
 from indexer.source import files
 from indexer.source.tables import rows
@@ -50,20 +51,23 @@ def test_a_draft_with_everything_that_is_needed_can_be_used(tmp_path: Path) -> N
         "PoolYN": True,
         "Status": "Active",
         "PlatformListingId": "A-1",
+        "ListingID": "A 1",
         "ListingImages": [{"FullURL": "http://a/1"}, {"FullURL": "http://a/2"}],
     }
     assert '# Columns that are not read: "Own"\n' in draft.text
 
 
 def test_what_cannot_be_known_is_a_comment(tmp_path: Path) -> None:
-    draft = drafted(tmp_path, "Ref,Price,Status,Postl Code,Amount,Pool\nx,many,A,10580,$5,maybe\ny,1,Odd,10580,$6,no\n")
+    draft = drafted(
+        tmp_path, "Nick,Price,Status,Postl Code,Amount,Pool\nx,many,A,10580,$5,maybe\ny,1,Odd,10580,$6,no\n"
+    )
     assert draft.missing == ["platform_company_id", "listings.record.PlatformListingId"]
     declared = tomllib.loads(draft.text)["listings"]["record"]
-    assert declared == {}
+    assert declared == {"Status": {"column": "Status", "map": {"A": "Active"}}}
     for line in (
         '# platform_company_id = "..."',
         '# ListPrice = {column = "Price"}  # not all values are numbers',
-        '# Status = {column = "Status", map = {"A" = "Active"}}  # add to the map: Odd',
+        'Status = {column = "Status", map = {"A" = "Active"}}  # check: A = Active; add to the map, or their rows are',
         '# PostalCode = {column = "Postl Code"}  # guessed by values or similar names',
         '# PoolYN = {column = "Pool", map = {"maybe" = false, "no" = false}}  # set what each text means',
     ):
@@ -92,6 +96,106 @@ def test_columns_are_recognised_by_name(resource: Resource, column: str, field: 
 
 def test_a_column_with_another_name_is_not_recognised() -> None:
     assert field_of_column(LISTING, "Whatever") is None
+
+
+def test_headers_of_usual_exports_need_no_editing() -> None:
+    """Each file as a line of headings, and the fields that they mean; * is a column that no field is for."""
+    usual = {
+        (LISTING, "Listing No,Stat,Addr,City/Town,Zip,Price,Baths,Yr Built,Acres,Agent No,Last Chg"): (
+            "PlatformListingId Status Address City PostalCode ListPrice BathroomsTotal YearBuilt LotSizeAcres "
+            "ListAgentUUID updated_at"
+        ),
+        (SOLD_LISTING, "MLSNo,Closed,Close Price,Agent No,Office Code,Agent Email,Bdrms,Liv Area,Prop Type"): (
+            "PlatformListingId SoldDate SoldPrice ListAgentUUID ListAgentPlatformOfficeID * BedroomsTotal LivingArea "
+            "PropertyType"
+        ),
+        (LISTING, "Ref,Address 1,Address 2,Town,Post Code,Asking Price,Negotiator,Date Added,Subdiv Name,Orig Price"): (
+            "PlatformListingId Address Address2 City PostalCode ListPrice ListAgentFullName CreatedDate Community *"
+        ),
+        (AGENT, "Agent Code,First,Last,Agent Email,Cell Phone,Ofc No,Lic"): (
+            "platform_agent_id first_name last_name primary_email_address mobile_phone_number platform_office_id *"
+        ),
+        (OFFICE, "Office Code,Branch Name,Addr,City/Town,St,Post Code,Tel"): (
+            "platform_office_id name address city state zip_code phone"
+        ),
+    }
+    for (resource, headings), fields in usual.items():
+        found = [field_of_column(resource, heading) for heading in headings.split(",")]
+        assert " ".join(one.name if one else "*" for one in found) == fields
+
+
+@pytest.mark.parametrize(
+    ("field", "meaning", "texts"),
+    [
+        ("Status", "Active", "A,New,For Sale,Back on Market,Price Change"),
+        ("Status", "Pending", "P,Under Agreement,Sold STC,Under Offer,Active Option Contract"),
+        ("Status", "Contingent", "Active - Contingent,Active Under Contract"),
+        ("Status", "Sold", "S,Closed,Sold Inner Office"),
+        ("Status", "TempOffMarket", "Temporarily Off Market,Hold"),
+        ("Status", None, "Inactive,Not Sold,No longer active,Draft,Odd"),
+        ("PropertyType", "Residential", "RES,SFR,Single Family Residence"),
+        ("PropertyType", "Condo", "CND,Condominium"),
+        ("PropertyType", "Multifamily", "MF,Duplex"),
+        ("PropertyType", "Not Found", "Igloo"),
+    ],
+)
+def test_what_exports_write_for_a_status_or_a_type_is_guessed(field: str, meaning: str | None, texts: str) -> None:
+    found = {text: CHOICES[field].meaning(text) for text in texts.split(",")}
+    assert found == dict.fromkeys(texts.split(","), meaning)
+
+
+def test_a_guess_is_said(tmp_path: Path) -> None:
+    text = "MLS #,Status,Lot Size,Agent Email\n1,A,5000,a@b.c\n2,Sold STC,6000,a@b.c\n"
+    (table,) = drafted(tmp_path, text, company="acme").tables
+    assert {guess.column: guess.draft.note for guess in table.guesses if guess.draft.note} == {
+        "Status": "check: A = Active, Sold STC = Pending",
+        "Lot Size": "perhaps LotSizeAcres or LotSizeSquareFeet",
+    }
+
+
+def test_a_column_without_values_does_not_make_listings_sales(tmp_path: Path) -> None:
+    listings = "MLS #,Status,Price,Close Price,Close Date\n1,A,5,,\n"
+    assert drafted(tmp_path, listings, "export.csv").tables[0].resource is LISTING
+    assert drafted(tmp_path, listings.replace("5,,", "5,6,2026-01-02"), "export.csv").tables[0].resource is SOLD_LISTING
+
+
+def test_the_number_of_an_mls_is_the_identifier_where_there_is_no_other(tmp_path: Path) -> None:
+    draft = drafted(tmp_path, "listing_id,status,price\n1,Active,5\n", company="acme")
+    assert draft.missing == []
+    assert records_of(write_map(tmp_path, draft.text)) == [
+        {"PlatformListingId": "1", "ListingID": "1", "Status": "Active", "ListPrice": 5}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "status"),
+    [
+        ("listings.csv", "id,price", None),
+        ("all-active.csv", "id,price", "Active"),
+        ("inactive.csv", "id,price", None),
+        ("sold.csv", "id,close price", "Sold"),
+    ],
+)
+def test_the_status_of_a_table_without_one_follows_from_its_name_or_is_missing(
+    tmp_path: Path, name: str, header: str, status: str | None
+) -> None:
+    draft = drafted(tmp_path, f"{header}\n1,5\n", name, company="acme")
+    assert draft.missing == ([] if status else ["listings.record.Status"])
+    (table,) = [one for one in tomllib.loads(draft.text).values() if isinstance(one, dict)]
+    assert table["record"].get("Status") == status
+
+
+def test_a_new_company_is_defined_and_a_live_one_is_named(tmp_path: Path) -> None:
+    text = "id,price,status\n1,5,Active\n"
+    assert tomllib.loads(drafted(tmp_path, text, company="acme").text)["platform_company_id"] == "acme"
+    for is_certain in (True, False):
+        draft = drafted(tmp_path, text, company="acme", definition=NewCompany("Acme", is_certain))
+        defined = tomllib.loads(draft.text)
+        assert defined["company"] == {"platform_company_id": "acme", "name": "Acme"}
+        assert ("# Elasticsearch could not be asked" in draft.text) is not is_certain
+        with open_source(write_map(tmp_path, draft.text)) as source:
+            found = check_source(source)
+        assert (found.bad, found.companies) == (0, [])
 
 
 @pytest.mark.parametrize(
