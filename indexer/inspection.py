@@ -11,7 +11,7 @@ import re
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -98,11 +98,15 @@ class _AnyCompanies(Companies):
 
 
 def check_source(
-    source: Source, settings: IndexerSettings = _DEFAULTS, on_progress: OnProgress = ignore_progress
+    source: Source,
+    settings: IndexerSettings = _DEFAULTS,
+    on_progress: OnProgress = ignore_progress,
+    *,
+    resources: Sequence[Resource] = RESOURCES,
 ) -> SourceCheck:
-    """Read a source to its end; raise SourceError if it cannot be read or has nothing of any resource."""
-    present = require_present(source, RESOURCES)
-    companies = companies_from_source(source, settings) if COMPANY in present else _AnyCompanies()
+    """Read a source to its end; raise SourceError if it cannot be read or has nothing of any of the resources."""
+    present = require_present(source, resources)
+    companies = companies_from_source(source, settings) if source.has(COMPANY) else _AnyCompanies()
     with _open_ledger() as ledger:
         parsers = {resource: LineParser(resource, companies, settings) for resource in present}
         checks = {

@@ -51,13 +51,17 @@ _MERGE_FACTOR = 1.2
 class RebuildRequest:
     """What a rebuild is to do: which of the resources, for which companies, with how many processes.
 
-    `force` overrides the objections of gates and the preflight, and records what it overrode.
+    `force` overrides the objections of gates and the preflight, and records what it overrode. With
+    `questions_first_loads` a company's first load of a resource is refused if more than a tenth of its lines are bad.
+    Of the resources `tolerated` any number of lines may be bad.
     """
 
     resources: Collection[Resource] = RESOURCES
     covered: CoverageRequest = BY_SOURCE
     force: bool = False
     processes: int = 1
+    questions_first_loads: bool = False
+    tolerated: Collection[Resource] = ()
     on_progress: OnProgress = ignore_progress
 
 
@@ -144,8 +148,9 @@ def _opened_job(
     resource = next(declared for declared in RESOURCES if declared.alias == report.resource)
     settings, started, report.note = context.settings, time.monotonic(), None
     with closing(DeadLetters(settings.dead_letter_folder, resource.alias)) as letters:
-        limit, show = settings.dead_letter_limit, request.on_progress
-        job = BuildJob(resource, source, known, report, letters, limit, request.force, show)
+        is_tolerated, show = resource in request.tolerated, request.on_progress
+        limit, questions = (1.0, False) if is_tolerated else (settings.dead_letter_limit, request.questions_first_loads)
+        job = BuildJob(resource, source, known, report, letters, limit, request.force, show, questions)
         try:
             yield job
         except RefusedError as refusal:

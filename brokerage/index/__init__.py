@@ -13,8 +13,12 @@ _COMMANDS = {
         "brokerage.index.maintain:compact",
         "Merge the live indices that updates have fragmented, so that a page costs what it did after the rebuild.",
     ),
+    "load": (
+        "brokerage.index.load_tables:load",
+        "Load the CSV files, archives or folders of a company: draft their column map, check it, ask, and load.",
+    ),
     "map": (
-        "brokerage.index.inspect_source:map_files",
+        "brokerage.index.load_tables:map_files",
         "Draft the column map (TOML) of CSV files, archives or folders from their headers and values.",
     ),
     "prune": (
@@ -70,6 +74,7 @@ _COMMANDS = {
     cls=LazyGroup,
     modules=_COMMANDS,
     epilog=epilog(
+        "brokerage index load listings.csv --company acme",
         "brokerage index reindex data",
         "brokerage index update changes.ndjson.gz",
         "brokerage index status",

@@ -1,6 +1,6 @@
-"""`brokerage index check` and `brokerage index map`: inspect a source without Elasticsearch.
+"""`brokerage index check`: inspect a source without Elasticsearch.
 
-`check` reports on the terminal, and as one HTML page, which needs no other file. `map` drafts a column map from files.
+It reports on the terminal, and as one HTML page, which needs no other file.
 """
 
 import os
@@ -22,12 +22,10 @@ from brokerage.index.runner import (
     exit_on_failure,
     print_error_line,
 )
-from brokerage.tables import plain_table, print_table
+from brokerage.tables import print_table
 from brokerage_feed.terminal import echo, exit_on_signal, fail
 from cluster.settings import load_settings
 from indexer.documents.companies import new_company_advice
-from indexer.drafting.columns import Confidence
-from indexer.drafting.map_draft import MapDraft, TableDraft, draft_map
 from indexer.inspection import FieldSummary, ResourceCheck, SourceCheck, check_source
 from indexer.reporting.displays import reasons_of
 from indexer.reporting.report import FaultKind, listed
@@ -89,7 +87,8 @@ _MAX_KINDS_SHOWN = 20
 _MAX_SHOWN_CHARACTERS = 40
 
 
-def check_report(check: SourceCheck) -> Iterator[Table | str]:
+def check_report(check: SourceCheck, *, has_fields: bool = True) -> Iterator[Table | str]:
+    """Yield what was found, in the order of interest; without `has_fields` not how the fields are filled."""
     for note in check.notes:
         yield f"Note: {note}."
     if check.companies:
@@ -100,7 +99,7 @@ def check_report(check: SourceCheck) -> Iterator[Table | str]:
         if resource.faults:
             yield _faults(resource.faults)
         yield from _emptied_sentences(resource)
-        if resource.has_fields:
+        if has_fields and resource.has_fields:
             yield _fields(resource)
         yield from _sentences_of(resource)
 
@@ -237,57 +236,3 @@ def _html_table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     head = "".join(f"<th>{escape(column)}</th>" for column in columns)
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>\n" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>"
-
-
-@click.command(
-    name="map",
-    epilog=epilog(
-        "brokerage index map listings.csv --company acme",
-        "brokerage index map listings/ agents.csv --company acme --output export.toml",
-        exits=INDEX_EXITS,
-    ),
-)
-@click.argument("names", nargs=-1, required=True, metavar="FILE...", shell_complete=files)
-@click.option("--company", help="Key of the company that the records belong to.")
-@click.option("--resource", type=RESOURCE_CHOICE, help="Resource of the rows, guessed by default.")
-@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to this new file.")
-def map_files(*, names: tuple[str, ...], company: str | None, resource: str | None, output: Path | None) -> None:
-    """Draft the column map (TOML) of CSV files, archives or folders from their headers and values.
-
-    A table on standard error shows what each column is taken for. What is unsure is commented out in the map.
-    """
-    folder = output.parent if output else Path()
-    if output is not None and output.exists():
-        fail(f"{output} exists already: name another file, or delete it.")
-    with exit_on_failure(), exit_on_signal():
-        draft = draft_map(names, folder, company=company, resource=RESOURCES_BY_NAME[resource] if resource else None)
-    _print_draft(draft)
-    if output is None:
-        echo(draft.text.removesuffix("\n"))
-        return
-    try:
-        output.write_text(draft.text, encoding="utf-8")
-    except OSError as error:
-        fail(f"{output} cannot be written: {error.strerror}.")
-    print_error_line(f"Written: {output}. Next: brokerage index check {output}")
-
-
-def _print_draft(draft: MapDraft) -> None:
-    for table in draft.tables:
-        print_table(_guess_table(table), err=True)
-    for note in draft.notes:
-        print_error_line(f"Note: {note}.")
-    if draft.missing:
-        print_error_line(f"Still to be set in the map: {', '.join(draft.missing)}.")
-
-
-def _guess_table(table: TableDraft) -> Table:
-    headings, title = ("Column", "Field", "Confidence", "Example", "Note"), ", ".join(table.files)
-    shown = plain_table(*headings, folded=headings, title=f"{table.resource.alias}: {title}", title_justify="left")
-    for guess in table.guesses:
-        confidence = guess.confidence if guess.is_declared else Confidence.LOW
-        example = guess.example[:_MAX_SHOWN_CHARACTERS]
-        shown.add_row(
-            guess.column, guess.field or "", confidence.value if guess.field else "", example, guess.draft.note
-        )
-    return shown

@@ -1,7 +1,9 @@
 """`brokerage index reindex` and `brokerage index update`: load records from a source."""
 
 import os
+import sys
 from collections.abc import Collection
+from dataclasses import replace
 from functools import partial
 from typing import NoReturn
 
@@ -90,25 +92,39 @@ def reindex(  # noqa: PLR0913 - one parameter for each option
         exit_on_signal(),
         open_configured_source(source, default) as opened,
     ):
-        # Before the build, which takes longer than to correct a setting.
-        is_published = load_settings(indexer.IndexerSettings, os.environ).publishes_after_swap
-        if is_published:
-            require_place(load_settings(ExportsSettings, os.environ))
+        is_published = is_to_be_published()
         # Reads standard input to its end, here where a signal stops it at once.
         opened.has(chosen[0])
         if dry_run:
             if processes > 1:
                 print_error_line("Note: a dry run reads with one process, without --processes.")
             _dry_run(opened, chosen, covered, as_json=as_json)
-        with progress_display(as_json=as_json) as shown:
-            request = indexer.RebuildRequest(chosen, covered, force, processes, shown.show)
-            work = partial(indexer.reindex, source=opened, request=request)
-            summary = run_on_cluster(work, stopped="Stopped: the build is kept, and the same command resumes it.")
-    shown.finish(summary)
-    _print_problems(summary)
+        request = indexer.RebuildRequest(chosen, covered, force, processes, questions_first_loads=True)
+        summary = rebuild(opened, request, as_json=as_json)
+        first = [RESOURCES_BY_NAME[report.resource] for report in summary.resources if report.is_first_load]
+        if first and not as_json and sys.stdin.isatty() and click.confirm("Load the other lines?", err=True):
+            summary = rebuild(opened, replace(request, tolerated=first), as_json=as_json)
     if is_published and summary.resources_at(RunStage.SWAPPED):
         run_publication(None, companies, as_json=as_json)
     raise SystemExit(summary.exit_code)
+
+
+def is_to_be_published() -> bool:
+    """Whether a swap is followed by a publication; without a place for it, end now, before the build."""
+    is_published = load_settings(indexer.IndexerSettings, os.environ).publishes_after_swap
+    if is_published:
+        require_place(load_settings(ExportsSettings, os.environ))
+    return is_published
+
+
+def rebuild(source: indexer.Source, request: indexer.RebuildRequest, *, as_json: bool) -> indexer.RunSummary:
+    """Rebuild from an open source, and print progress, summary and problems."""
+    with progress_display(as_json=as_json) as shown:
+        work = partial(indexer.reindex, source=source, request=replace(request, on_progress=shown.show))
+        summary = run_on_cluster(work, stopped="Stopped: the build is kept, and the same command resumes it.")
+    shown.finish(summary)
+    _print_problems(summary)
+    return summary
 
 
 @click.command(

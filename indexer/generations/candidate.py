@@ -55,6 +55,7 @@ class BuildJob:
     dead_letter_limit: float
     is_forced: bool
     on_progress: OnProgress
+    questions_first_loads: bool = False
 
     def basis(self, live: str | None, epoch_id: str, fingerprint: str) -> BuildBasis:
         known = [sorted(self.companies.keys), sorted(self.companies.keys_by_numeric_id.items())]

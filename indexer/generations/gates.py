@@ -48,8 +48,29 @@ def _unreadable_lines(letters: DeadLetters) -> str:
     return " and ".join(parts)
 
 
+# Of the lines of a first load that may be bad without a question.
+_FIRST_LOAD_SHARE = 0.1
+
+
 async def too_many_dead_letters(candidate: Candidate) -> RefusedError | None:
-    return candidate.job.excess_dead_letters(at_end=True)
+    job, report = candidate.job, candidate.job.report
+    excess = job.excess_dead_letters(at_end=True)
+    is_questioned = job.questions_first_loads and job.resource is not COMPANY
+    if not is_questioned or report.dead <= _FIRST_LOAD_SHARE * report.read:
+        return excess
+    live = candidate.progress.live
+    if live is not None and await candidate.lifecycle.count(live, _own_query(candidate)):
+        return excess
+    report.is_first_load = True
+    return ObjectionError(
+        f"{report.dead:,} of {report.read:,} {report.resource} are bad, in their first load for {report.covers}: see "
+        f"{report.dead_letters}. Correct the source, or confirm with --force"
+    )
+
+
+def _own_query(candidate: Candidate) -> dict[str, Any]:
+    """Return the query for the live records of the companies that the build covers."""
+    return {"bool": {"filter": [LIVE_QUERY, candidate.job.companies.coverage.query]}}
 
 
 async def too_many_changes(candidate: Candidate) -> RefusedError | None:
@@ -58,7 +79,7 @@ async def too_many_changes(candidate: Candidate) -> RefusedError | None:
         return None
     await _name_future_records(candidate)
     coverage, count = job.companies.coverage, candidate.lifecycle.count
-    own = {"bool": {"filter": [LIVE_QUERY, coverage.query]}}
+    own = _own_query(candidate)
     before, after = await count(live, own), await count(candidate.index, own)
     if not before and coverage.companies is not None:
         return None

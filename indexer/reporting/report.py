@@ -220,6 +220,7 @@ class ResourceReport(Counts):
     dead_letters: str | None = None
     causes: list[FaultKind] = field(default_factory=list)  # the most frequent ones of dead letters
     roundings: list[RoundedField] = field(default_factory=list)  # of `rounded`, since an interruption
+    is_first_load: bool = False  # refused because many lines are bad, before the companies have any record
     note: str | None = None  # what the run is waiting for
     refusal: str | None = None
     unserved: list[UnservedKind] = field(default_factory=list)  # records of an update, other than those in `dead`

@@ -57,7 +57,7 @@ def _folder_source(folder: Path, max_bytes: int) -> Source:
     """Return the source of a folder: its column maps, or its files of envelopes."""
     envelopes, maps = FolderSource(folder, max_bytes), sorted(filter(is_column_map, folder.glob("*.toml")))
     if not maps:
-        if (advice := table_advice(folder)) and not any(map(envelopes.has, RESOURCES)):
+        if not any(map(envelopes.has, RESOURCES)) and (advice := table_advice(folder)):
             raise SourceError(f"{folder} has tables without a column map.{advice}")
         return envelopes
     if both := [resource.alias for resource in RESOURCES if envelopes.has(resource)]:

@@ -73,15 +73,31 @@ async def test_reindex_status_rollback_and_prune_work_together(bench: Bench) -> 
 
 
 async def test_bad_items_end_with_1_and_name_the_dead_letter_file(bench: Bench) -> None:
-    source = write(bench.folder, {COMPANY: [envelope(COMPANY)], TEAM: [envelope(TEAM), b"{}"]})
+    teams = [envelope(TEAM, {"uuid": f"t{number}"}) for number in range(10)]
+    source = write(bench.folder, {COMPANY: [envelope(COMPANY)], TEAM: [*teams, b"{}"]})
     code, out, err = await run(bench, "reindex", source, "--json")
     letters = lines(out)[-1]["resources"]["teams"]["dead_letters"]
     assert code == 1
     assert err.splitlines() == [
-        f"1 of 2 teams are invalid and were not loaded: see {letters}.",
-        "  teams.ndjson:2: updated_at: is missing",
+        f"1 of 11 teams are invalid and were not loaded: see {letters}.",
+        "  teams.ndjson:11: updated_at: is missing",
     ]
     assert len(bench.letters()) == 1
+
+
+async def test_a_first_load_with_many_bad_lines_is_refused_unless_it_is_confirmed(bench: Bench) -> None:
+    source = write(bench.folder, {COMPANY: [envelope(COMPANY)], TEAM: [envelope(TEAM), b"{}"]})
+    code, _, err = await run(bench, "reindex", source)
+    assert code == 1
+    assert err.startswith("1 of 2 teams are bad, in their first load for acme: see ")
+    assert "Correct the source, or confirm with --force. Nothing was swapped." in err
+    assert "  teams.ndjson:2: updated_at: is missing" in err
+    code, _, err = await run(bench, "reindex", source, "--force")
+    assert code == 1
+    assert "Overridden: 1 of 2 teams are bad" in err
+    # Of a company that has records, few bad lines always pass.
+    assert (await run(bench, "reindex", source))[0] == 1
+    assert await bench.live(TEAM) == "teams-v0002"
 
 
 async def test_a_refused_swap_ends_with_1_and_the_reason(bench: Bench) -> None:

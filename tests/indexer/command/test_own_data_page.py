@@ -38,8 +38,10 @@ async def follow(bench: Bench, *names: str, **variables: str) -> str:
 
 
 async def test_the_page_on_your_own_data(bench: Bench, tmp_path: Path) -> None:
-    await follow(bench, "names", "draft")
-    assert 'ListPrice = {column = "List Price"}' in (bench.folder.parent / "own data" / "draft.toml").read_text()
+    assert "/v1/listings?platform_company_id=larchmont-lane" in await follow(bench, "names", "one")
+    kept = bench.folder.parent / "own data" / "larchmont-lane.toml"
+    assert 'ListPrice = {column = "List Price"}' in kept.read_text()
+    assert {"LL-24001", "S-700"} <= {*await bench.served(LISTING), *await bench.served(SOLD_LISTING)}
     checked = await follow(bench, "names", "check")
     assert "listings: 24 lines, 0 bad" in checked
     await follow(bench, "names", "load")
