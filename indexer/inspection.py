@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -22,6 +23,7 @@ import orjson
 from indexer.documents.builder import PendingDocument
 from indexer.documents.companies import Companies, companies_from_source
 from indexer.documents.line_parser import ChunkReader, LineParser, ParsedChunk
+from indexer.names import NAME_TARGETS, name_in
 from indexer.reporting.report import (
     EmptiedField,
     FaultKind,
@@ -38,6 +40,7 @@ from indexer.settings import IndexerSettings
 from indexer.source.lines import RejectedLine, Source, require_present, row_notes
 from indexer.source.tables.table_source import TableSource
 from mappings import COMPANY, RESOURCES, Resource, declared_references
+from mappings.resource import NameOf
 
 _DEFAULTS = IndexerSettings()
 
@@ -61,6 +64,7 @@ class ResourceCheck:
     merged: MergedIdentifiers | None = None
     references: list[ReferenceCheck] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)  # of damaged cells
+    fills: list[FilledField] = field(default_factory=list)
 
     @property
     def has_fields(self) -> bool:
@@ -69,6 +73,20 @@ class ResourceCheck:
 
     def share_filled(self, one: FieldSummary) -> str:
         return f"{one.filled / max(self.lines - self.bad - self.deleted, 1):.1%}"
+
+
+@dataclass
+class FilledField:
+    """A field that is filled in lines whose source lacks it: in how many, from what, and why others stay empty."""
+
+    field: str
+    origin: str
+    filled: int = 0
+    empty: dict[str, int] = dataclasses.field(default_factory=dict)
+
+    def add_empty(self, reason: str, lines: int = 1) -> None:
+        if lines:
+            self.empty[reason] = self.empty.get(reason, 0) + lines
 
 
 @dataclass
@@ -119,6 +137,9 @@ def check_source(
             check.skipped = sum(check.skip_reasons.values())
             check.warnings = notes.warnings.get(resource.alias, [])
             check.merged, check.references = ledger.merged(resource), ledger.references(resource)
+            for name, fill in zip(resource.names, check.fills, strict=False):
+                ledger.count_names(resource, name, fill)
+            check.fills = [fill for fill in check.fills if fill.filled or fill.empty]
     tables = source if isinstance(source, TableSource) else None
     named = sorted(companies.keys) if isinstance(companies, _AnyCompanies) else []
     return SourceCheck(tables.notes if tables else [], named, list(checks.values()))
@@ -129,14 +150,15 @@ def _inspect(
 ) -> ResourceCheck:
     resource, deleted = parser.resource, 0
     report = ResourceReport(resource.alias, RunStage.READING)
-    faults, statistics = FaultTally(), FieldStatistics(resource)
+    faults, statistics, fills = FaultTally(), FieldStatistics(resource), _fills_of(resource)
     for chunk in _counted_chunks(source, parser, report, settings):
         for item in chunk.rejected:
             faults.add_line(item)
         live = [(document, orjson.loads(document.record)) for document in chunk.drafts if document.record is not None]
         deleted += len(chunk.drafts) - len(live)
-        for _, record in live:
+        for document, record in live:
             statistics.add(record)
+            _count_fills(resource, document, record, fills)
         ledger.add(resource, live)
         on_progress(report)
     report.stage = RunStage.CHECKED
@@ -144,8 +166,43 @@ def _inspect(
     emptied = report.emptied, excess_emptied(report, report.read) if report.emptied else None
     counts = (deleted, report.rounded, report.corrected)
     return ResourceCheck(
-        resource.alias, report.read, report.dead, 0, {}, *counts, faults.kinds(), statistics.summaries, *emptied
+        resource.alias,
+        report.read,
+        report.dead,
+        0,
+        {},
+        *counts,
+        faults.kinds(),
+        statistics.summaries,
+        *emptied,
+        fills=fills,
     )
+
+
+def _fills_of(resource: Resource) -> list[FilledField]:
+    """Return the fields that are filled: first the names, then the days on the market."""
+    names = [FilledField(name.member, name.target) for name in resource.names]
+    return [*names, FilledField("DaysOnMarket", "ListingContractDate and SoldDate")] if names else []
+
+
+def _count_fills(
+    resource: Resource, document: PendingDocument, record: dict[str, Any], fills: list[FilledField]
+) -> None:
+    """Count the lines that lack a name without saying whose, and those that lack the days on the market."""
+    if not resource.names:
+        return
+    *of_names, days = fills
+    for name, fill in zip(resource.names, of_names, strict=True):
+        if not record[name.member] and not record[name.reference]:
+            fill.add_empty(f"{name.reference} is empty, too")
+    if record["DaysOnMarket"] is not None:
+        days.filled += orjson.loads(document.line.data)["record"].get("DaysOnMarket") is None
+    elif record["OnMarket"]:
+        days.add_empty("it changes each day while a listing is on the market")
+    elif "SoldDate" not in record:
+        days.add_empty("a listing does not say when it left the market")
+    else:
+        days.add_empty("one of the dates is missing, or they are in the wrong order")
 
 
 OnFault = Callable[[RejectedLine], None]
@@ -281,6 +338,14 @@ PRAGMA journal_mode = off; PRAGMA synchronous = off; PRAGMA cache_size = -{_CACH
 CREATE TABLE lines (resource TEXT, id TEXT, content INTEGER, company TEXT, file TEXT, number INTEGER);
 CREATE TABLE refs (resource TEXT, field TEXT, target TEXT, value TEXT, count INTEGER, file TEXT, number INTEGER,
                    PRIMARY KEY (resource, field, value)) WITHOUT ROWID;
+CREATE TABLE names (resource TEXT, id TEXT, company TEXT, name TEXT, PRIMARY KEY (resource, id)) WITHOUT ROWID;
+CREATE TABLE gaps (resource TEXT, field TEXT, target TEXT, value TEXT, company TEXT, count INTEGER,
+                   PRIMARY KEY (resource, field, value, company)) WITHOUT ROWID;
+"""
+_GAPS = """
+SELECT SUM(count), SUM(count * (names.id IS NULL)), SUM(count * (names.company <> gaps.company)),
+       SUM(count * (names.company = gaps.company AND names.name IS NULL))
+FROM gaps LEFT JOIN names ON names.resource = target AND id = value WHERE gaps.resource = ? AND field = ?
 """
 _MERGED = """
 SELECT id, COUNT(*) AS lines, COUNT(DISTINCT content) AS contents, COUNT(DISTINCT company) AS companies,
@@ -331,6 +396,10 @@ def _references_of(resource: Resource) -> list[tuple[str, Resource]]:
     ]
 
 
+def _name(record: dict[str, Any]) -> str | None:
+    return name_in(SimpleNamespace(**record))
+
+
 @contextmanager
 def _open_ledger() -> Iterator[IdentifierLedger]:
     # A database without a name is a temporary file.
@@ -357,6 +426,13 @@ class IdentifierLedger:
         self._database.executemany(
             "INSERT INTO refs VALUES (?, ?, ?, ?, 1, ?, ?) ON CONFLICT DO UPDATE SET count = count + 1", references
         )
+        gaps = [(resource.alias, *gap, one.company) for one, _ in documents for gap in one.gaps]
+        self._database.executemany(
+            "INSERT INTO gaps VALUES (?, ?, ?, ?, ?, 1) ON CONFLICT DO UPDATE SET count = count + 1", gaps
+        )
+        if resource.alias in NAME_TARGETS:
+            named = [(resource.alias, one.id, one.company, _name(record)) for one, record in documents]
+            self._database.executemany("INSERT OR REPLACE INTO names VALUES (?, ?, ?, ?)", named)
 
     def index(self) -> None:
         self._database.execute("CREATE INDEX identifiers ON lines (resource, id)")
@@ -369,6 +445,15 @@ class IdentifierLedger:
         )
         shown = [f"{name}: {lines} lines, such as {first} and {last}" for name, lines, _, _, first, last in examples]
         return MergedIdentifiers(counts[0], counts[1], counts[2], counts[3], shown)
+
+    def count_names(self, resource: Resource, name: NameOf, fill: FilledField) -> None:
+        """Count the lines whose name is found in the source, and those where it is not."""
+        row = self._database.execute(_GAPS, (resource.alias, name.member)).fetchone()
+        lines, unknown, foreign, nameless = (int(count or 0) for count in row)
+        fill.filled += lines - unknown - foreign - nameless
+        fill.add_empty(f"no such record in {name.target} of the source; a load looks at the live ones, too", unknown)
+        fill.add_empty(f"another company has the record in {name.target}", foreign)
+        fill.add_empty(f"the record in {name.target} has no name", nameless)
 
     def references(self, resource: Resource) -> list[ReferenceCheck]:
         return [self._reference(resource, name, target) for name, target in _references_of(resource)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from cluster.client import gather_or_cancel
-from indexer.after_publish import after_publish
+from indexer.after_publish import after_run
 from indexer.changes.epochs import begin_due_epochs
 from indexer.clock import ClockWatch
 from indexer.documents.companies import BY_SOURCE, Companies, Coverage, CoverageRequest, known_companies
@@ -37,7 +37,7 @@ from indexer.reporting.report import (
 )
 from indexer.settings import IndexerContext
 from indexer.source.lines import Source, require_present, row_notes
-from indexer.troubles import end_replaced, raise_kept, report_standing, withdraw_due
+from indexer.troubles import end_replaced, raise_kept, report_standing
 from mappings import COMPANY, RESOURCES, Resource
 
 # What a candidate must pass, in this order, and then all candidates of a run together.
@@ -79,7 +79,7 @@ async def reindex(context: IndexerContext, source: Source, request: RebuildReque
     present = require_present(source, resources)
     check_folder(context.settings.dead_letter_folder)
     summary, candidates = RunSummary([ResourceReport(resource.alias) for resource in resources]), list[Candidate]()
-    on_wait = partial(_report_wait, summary.resources[0], request.on_progress)
+    on_wait, built = partial(_report_wait, summary.resources[0], request.on_progress), dict[str, str]()
     async with open_run(context, on_wait) as lock, _open_loading(context, request.processes) as loading:
         known = await known_companies(context, source, request.covered)
         _require_coverage(known)
@@ -94,13 +94,15 @@ async def reindex(context: IndexerContext, source: Source, request: RebuildReque
                 request.on_progress(report)
                 continue
             with _opened_job(context, source, known, request, report) as job:
+                job.built.update(built)
                 candidate = await Candidate.opened(context, lock, job)
                 async with candidate.recorded_refusal():
                     await load(candidate, loading)  # resumes from its checkpoint
-                    if candidate.progress.live is not None:
-                        await compare(candidate, candidate.progress.live)  # what the source lacks, and updates since
+                    if (live := candidate.progress.basis.live) is not None:
+                        await compare(candidate, live)  # what the source lacks, and updates since
                     await candidate.pass_gates(GATES)
                 candidates.append(candidate)
+                built[resource.alias] = candidate.progress.candidate
                 job.enter_stage(RunStage.BUILT)
             if resource is COMPANY and report.refusal and report.dead:
                 break  # records of companies that cannot be read would all be dead letters
@@ -114,8 +116,7 @@ async def reindex(context: IndexerContext, source: Source, request: RebuildReque
                 await swap_together(candidates)  # all or none, with their marks
                 await end_replaced(context, candidates)
                 await gather_or_cancel(*(candidate.conclude() for candidate in candidates))
-                await withdraw_due(context)
-                await after_publish(context)
+                summary.notes += await after_run(context)
         summary.add_row_notes(row_notes(source))
         await report_standing(context, summary)
         for candidate in candidates:
@@ -179,11 +180,12 @@ def _timed(candidates: Sequence[Candidate]) -> Iterator[None]:
 async def _finish(candidate: Candidate) -> None:
     """Merge the candidate and give it its live settings, or let a copy that has the others' records take its place."""
     candidate.job.enter_stage(RunStage.FINISHING)
-    if not candidate.progress.others or candidate.progress.live is None:
-        await candidate.lifecycle.finish(candidate.index)
-    elif candidate.progress.phase is BuildPhase.PASSED:
+    progress = candidate.progress
+    if not progress.others or progress.live is None:
+        await candidate.lifecycle.finish(progress.candidate)
+    elif progress.phase is BuildPhase.PASSED:
         async with candidate.recorded_refusal():
-            await exchange_for_copy(candidate, candidate.progress.live)
+            await exchange_for_copy(candidate, progress.live)
 
 
 def _require_coverage(known: Companies) -> None:

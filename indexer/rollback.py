@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from indexer.after_publish import after_publish
+from indexer.after_publish import after_run
 from indexer.bulk import BulkOptions, bulk_sender
 from indexer.changes.replay import ReplayOrigin, assign_pending_stamps, replay
 from indexer.changes.stamps import baseline_mark
@@ -28,6 +28,12 @@ async def rollback(context: IndexerContext, resource: Resource, on_wait: Callabl
     A new epoch begins, because records revert to earlier states. Raises RefusedError, ElasticsearchError or
     LockedError.
     """
+    target = await _roll_back(context, resource, on_wait)
+    await after_run(context)
+    return target
+
+
+async def _roll_back(context: IndexerContext, resource: Resource, on_wait: Callable[[str], None]) -> str:
     async with open_run(context, on_wait) as lock, open_write_session(context, resource, on_wait) as session:
         lifecycle, stamps = session.lifecycle, session.stamps
         present = await lifecycle.generations()
@@ -51,7 +57,6 @@ async def rollback(context: IndexerContext, resource: Resource, on_wait: Callabl
         await lifecycle.update_meta(target, succeeds=session.identity)
         await lifecycle.swap(target, live, {session.fence: live, fence: target})
         await session.publish_mark(mark)
-        await after_publish(context)
         return target
 
 

@@ -12,9 +12,7 @@ of its records and the time of the oldest, for the service.
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache
 from itertools import islice
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -25,9 +23,16 @@ from cluster.control_index import StandingTroubles, total_troubles, troubles_id,
 from indexer.bulk import BulkWrite
 from indexer.changes.rewrites import version_over, write_all
 from indexer.changes.write_session import open_write_session
-from indexer.clock import epoch_time, now_milliseconds, version_microseconds
+from indexer.clock import now_milliseconds, version_microseconds
 from indexer.control import read_documents, unchanged
-from indexer.documents.builder import DocumentBuilder, PendingDocument, tombstone_document
+from indexer.documents.builder import (
+    NO_LINE,
+    Marked,
+    PendingDocument,
+    document_builder,
+    stored_envelope,
+    tombstone_document,
+)
 from indexer.errors import translate_client_errors
 from indexer.generations.candidate import Candidate
 from indexer.generations.lifecycle import GenerationLifecycle
@@ -35,12 +40,10 @@ from indexer.lock import ignore_wait
 from indexer.reporting.report import Fault, RunSummary
 from indexer.scan import IndexRow, StoredDocument, fetch_documents, look_up_rows
 from indexer.settings import IndexerContext
-from indexer.source.lines import RejectedLine, SourceLine
+from indexer.source.lines import RejectedLine
 from mappings import COMPANY, LISTING, RESOURCES, Resource
 from mappings.listing import FOR_SALE_STATUSES
-from mappings.record_schema import record_type
-from mappings.search_fields import Conversion, FieldOrigin
-from mappings.stored_document import TombstoneReason, bucket, exact_values, split_record
+from mappings.stored_document import TombstoneReason, bucket
 
 # The documents of a resource's list: a source may have a hundred unreadable lines in ten thousand.
 _PARTS = 16
@@ -79,14 +82,24 @@ class Trouble(msgspec.Struct, kw_only=True):
 
 async def standing_troubles(context: IndexerContext, resources: Sequence[Resource]) -> dict[Resource, list[Trouble]]:
     """Return the troubles of each of the resources, the oldest first."""
-    parts = iter(await read_documents(context, [part for name in _names(context, resources) for part in _parts(name)]))
-    return {
+    return (await _read_lists(context, resources))[0]
+
+
+async def _read_lists(
+    context: IndexerContext, resources: Sequence[Resource]
+) -> tuple[dict[Resource, list[Trouble]], dict[Resource, StandingTroubles]]:
+    """Return the troubles of each of the resources, and their totals as they are stored."""
+    names = _names(context, resources)
+    documents = iter(await read_documents(context, [*names, *(part for name in names for part in _parts(name))]))
+    totals = [{} if stored is None else stored["_source"] for stored in islice(documents, len(names))]
+    standing = {
         resource: sorted(
-            (trouble for part in islice(parts, _PARTS) for trouble in _decoded(part)),
+            (trouble for part in islice(documents, _PARTS) for trouble in _decoded(part)),
             key=lambda trouble: (trouble.since, trouble.id),
         )
         for resource in resources
     }
+    return standing, dict(zip(resources, msgspec.convert(totals, list[StandingTroubles]), strict=True))
 
 
 def _names(context: IndexerContext, resources: Iterable[Resource]) -> list[str]:
@@ -116,7 +129,7 @@ async def _save(context: IndexerContext, resource: Resource, raised: Iterable[Tr
         by_part.setdefault(parts[bucket(identifier) % _PARTS], {})[identifier] = change
     for part, changed in by_part.items():
         await _change(context, part, changed)
-    await _write_totals(context, await standing_troubles(context, [resource]))
+    await _write_totals(context, [resource])
 
 
 async def _change(context: IndexerContext, name: str, changes: Mapping[str, Trouble | None]) -> None:
@@ -136,11 +149,9 @@ async def _change(context: IndexerContext, name: str, changes: Mapping[str, Trou
         return
 
 
-async def _write_totals(
-    context: IndexerContext, standing: Mapping[Resource, list[Trouble]]
-) -> dict[Resource, StandingTroubles]:
+async def _write_totals(context: IndexerContext, resources: Sequence[Resource]) -> dict[Resource, StandingTroubles]:
     """Store for each resource how many records are not dismissed, where that has changed, and return it."""
-    known, totals = await read_totals(context, [*standing]), dict[Resource, StandingTroubles]()
+    (standing, known), totals = await _read_lists(context, resources), dict[Resource, StandingTroubles]()
     for resource, troubles_of in standing.items():
         since = [trouble.since for trouble in troubles_of if trouble.dismissed is None]
         totals[resource] = StandingTroubles(len(since), min(since, default=0))
@@ -152,9 +163,7 @@ async def _write_totals(
 
 async def read_totals(context: IndexerContext, resources: Sequence[Resource]) -> dict[Resource, StandingTroubles]:
     """Return how many records of each resource stand on the list and are not dismissed."""
-    documents = await read_documents(context, _names(context, resources))
-    found = [{} if stored is None else stored["_source"] for stored in documents]
-    return dict(zip(resources, msgspec.convert(found, list[StandingTroubles]), strict=True))
+    return (await _read_lists(context, resources))[1]
 
 
 @dataclass
@@ -278,7 +287,7 @@ async def _by_identifier(context: IndexerContext, resource: Resource) -> dict[st
 
 async def report_standing(context: IndexerContext, summary: RunSummary) -> None:
     """Add what stands on the list, and is not dismissed, to the problems of a run."""
-    totals = await _write_totals(context, await standing_troubles(context, RESOURCES))
+    totals = await _write_totals(context, RESOURCES)
     total = total_troubles(totals.values())
     if total.count:
         summary.problems.append(f"{troubles_sentence(total)} See `brokerage index troubles`.")
@@ -372,9 +381,6 @@ async def _withdrawals(
     ]
 
 
-_LINE = SourceLine("", 0, b"")
-
-
 def withdrawn_document(
     resource: Resource, stored: StoredDocument, row: IndexRow, *, is_withheld: bool
 ) -> PendingDocument | None:
@@ -382,39 +388,10 @@ def withdrawn_document(
     if is_withheld:
         moment = version_microseconds(max(row.version, 0))
         return tombstone_document(row.id, row.company, moment, TombstoneReason.UNREADABLE)
-    head, body = split_record(stored.source)
-    if resource is not LISTING or body is None:
+    if resource is not LISTING:
         return None
-    record = _decoder(resource)(body)
-    if record.Status not in FOR_SALE_STATUSES:
+    envelope, exact = stored_envelope(resource, stored.source, row.version)
+    if envelope.record.Status not in FOR_SALE_STATUSES:
         return None
-    record.Status, record.OnMarket = "Other", False
-    exact = msgspec.json.decode(exact_values(head) or b"{}")
-    envelope = SimpleNamespace(
-        record=record,
-        deleted=False,
-        updated_at=epoch_time(version_microseconds(max(row.version, 0))),
-        **_envelope_members(resource, msgspec.json.decode(head + b"}")),
-    )
-    return _builder(resource)(_LINE, envelope, row.company, exact, TombstoneReason.UNREADABLE)
-
-
-def _envelope_members(resource: Resource, head: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the members of the envelope that a stored document came in, from its search fields."""
-    members: dict[str, Any] = dict.fromkeys(resource.envelope_members)
-    for declared in resource.search_fields:
-        value = head.get(declared.name)
-        if declared.origin is FieldOrigin.ENVELOPE and value is not None:
-            is_time = declared.conversion is Conversion.TIMESTAMP
-            members[declared.sources[0]] = epoch_time(value * 1000) if is_time else value
-    return members
-
-
-@cache
-def _builder(resource: Resource) -> DocumentBuilder:
-    return DocumentBuilder(resource)
-
-
-@cache
-def _decoder(resource: Resource) -> Callable[[bytes], Any]:
-    return msgspec.json.Decoder(record_type(resource)).decode
+    envelope.record.Status, envelope.record.OnMarket = "Other", False
+    return document_builder(resource)(NO_LINE, envelope, row.company, exact, Marked(TombstoneReason.UNREADABLE))

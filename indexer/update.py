@@ -16,7 +16,7 @@ from typing import Self
 
 from elasticsearch import ApiError, NotFoundError, TransportError
 
-from indexer.after_publish import PublicationPace, after_publish
+from indexer.after_publish import PublicationPace, after_publish, after_run, name_sequences
 from indexer.bulk import AdaptiveLimit
 from indexer.changes.epochs import begin_due_epochs
 from indexer.changes.stamps import newest_by_id
@@ -30,6 +30,7 @@ from indexer.documents.line_parser import LineParser, ParsedChunk
 from indexer.errors import IndexerError, RefusedError, translate_client_errors
 from indexer.generations.preflight import preflight
 from indexer.lock import ignore_wait
+from indexer.names import NAME_TARGETS, Names
 from indexer.reporting.report import (
     DeadLetters,
     OnProgress,
@@ -45,12 +46,12 @@ from indexer.reporting.report import (
 from indexer.settings import IndexerContext
 from indexer.source.lines import ChangeStream, RejectedLine, Source, SourceLine, row_notes
 from indexer.source.queue import BoundedQueue
-from indexer.troubles import TroubleLog, report_standing, withdraw_due
+from indexer.troubles import TroubleLog, report_standing
 from mappings import COMPANY, RESOURCES, Resource
 
 # The longest time between writing and publishing while more lines keep arriving.
 _PUBLISH_INTERVAL_SECONDS = 1.0
-# How often a run without an end looks for records that are to be withdrawn.
+# How often a run without an end does what follows a run.
 _WITHDRAW_INTERVAL_SECONDS = 60.0
 
 
@@ -81,7 +82,7 @@ async def update(
             lines, settings = await checkpoint.read(), context.settings
             remaining = islice(stream.lines, lines, None)
             queue = BoundedQueue(remaining, settings.bulk_documents, settings.bulk_bytes, _bytes_of)
-            async with _hooks_at_end(context):
+            async with _hooks_at_failure(context):
                 async with aclosing(queue.batches()) as batches, updaters:
                     published_at = withdrawn_at = time.monotonic()
                     async for batch in batches:
@@ -94,11 +95,11 @@ async def update(
                         await updaters.publish(is_idle=is_due or not batch)
                         await checkpoint.write(lines)
                         if is_due:
-                            await withdraw_due(context)
+                            await updaters.end_run()
                             withdrawn_at = time.monotonic()
                         await after_publish(context, pace.allows)
                         published_at = time.monotonic()
-                await withdraw_due(context)
+                await updaters.end_run()
                 await checkpoint.clear()
                 updaters.enter_stage(RunStage.UPDATED)
         updaters.summary.add_row_notes(row_notes(source))
@@ -107,15 +108,14 @@ async def update(
 
 
 @asynccontextmanager
-async def _hooks_at_end(context: IndexerContext) -> AsyncIterator[None]:
-    """Do what follows a publication at the end of a run, even if it fails."""
+async def _hooks_at_failure(context: IndexerContext) -> AsyncIterator[None]:
+    """Do what follows a publication at the end of a run that fails."""
     try:
         yield
     except BaseException:
         with suppress(ApiError, TransportError, IndexerError):
             await after_publish(context, seconds=0.0)
         raise
-    await after_publish(context)
 
 
 def _bytes_of(item: tuple[Resource, SourceLine] | RejectedLine) -> int:
@@ -148,6 +148,8 @@ class Updaters:
         self._stream = stream
         self._on_progress = on_progress
         self._limit = AdaptiveLimit(context.settings)
+        self._names = Names(context, before_look_up=self._before_look_up)
+        self._seen: dict[str, int] | None = None  # changes of agents and offices before the first look-up of names
         self._updaters: dict[Resource | None, ResourceUpdater] = {}
         self._exit_stack = AsyncExitStack()
 
@@ -165,6 +167,7 @@ class Updaters:
             self.summary.resources.append(report)
             updater = ResourceUpdater(self._context, resource, self._companies, report, self._limit)
             updater.on_progress = self._show
+            updater.names = self._names
             updater.release_before_wait(self._release_others)
             self._updaters[resource] = updater
             self._exit_stack.push_async_callback(updater.close)
@@ -174,6 +177,20 @@ class Updaters:
         """Publish what is applied; when idle, release the locks until there is more to write."""
         for updater in self._updaters.values():
             await (updater.release() if is_idle else updater.publish())
+        self._names.forget()
+
+    async def _before_look_up(self) -> None:
+        """Publish the agents and offices that this run has written, so that their names are found."""
+        if self._seen is None:
+            self._seen = await name_sequences(self._context)
+        for resource, updater in self._updaters.items():
+            if resource is not None and resource.alias in NAME_TARGETS:
+                await updater.publish()
+
+    async def end_run(self) -> None:
+        """Do what follows a run; no updater may hold a lock."""
+        self.summary.notes += await after_run(self._context, self._seen)
+        self._seen = None
 
     def enter_stage(self, stage: RunStage) -> None:
         """Report the next stage of all resources."""
@@ -196,6 +213,7 @@ class ResourceUpdater:
     """Applies the lines of one resource. Without a resource all lines are dead letters."""
 
     on_progress: OnProgress = staticmethod(ignore_progress)
+    names: Names  # where those are found that the source lacks
 
     def __init__(
         self,
@@ -279,7 +297,8 @@ class ResourceUpdater:
         return chunk
 
     async def _write(self, writer: UpdateWriter, documents: dict[str, PendingDocument]) -> None:
-        result, report = await writer.apply(documents), self._report
+        named = {document.id: document for document in await self.names.fill(documents.values())}
+        result, report = await writer.apply(named), self._report
         report.note = None
         report.indexed += result.indexed
         report.unchanged += result.unchanged

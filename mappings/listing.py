@@ -24,7 +24,7 @@ from mappings.fields import (
     untyped_named,
     uuid,
 )
-from mappings.resource import Resource
+from mappings.resource import NameOf, Resource
 from mappings.search_fields import (
     SearchField,
     date_millis,
@@ -196,6 +196,11 @@ _SALE = (
 
 # Members that change without the content changing (decisions, `updated_since` clock).
 _VOLATILE = frozenset({"ModificationTimestamp", "VendorModificationTimestamp", "DaysOnMarket", "SharedPartnerData"})
+_NAMES = (
+    NameOf("ListAgentFullName", "ListAgentUUID", "agents"),
+    NameOf("SecondaryListAgentFullName", "SecondaryListAgentUUID", "agents"),
+    NameOf("ListOfficeName", "ListAgentPlatformOfficeID", "offices"),
+)
 _TIMESTAMPS = {"PlatformListingId": "id", "ListingID": "listing_id"}
 _SEARCH_FIELDS: tuple[SearchField, ...] = (
     keyword("agents", "ListAgentUUID", "SecondaryListAgentUUID", refers_to="agents"),
@@ -260,6 +265,7 @@ LISTING = Resource(
     volatile=_VOLATILE,
     address=ADDRESS_MEMBERS,
     envelope_members=frozenset({"property_type_id", "shared_partner_data_updated_at"}),
+    names=_NAMES,
 )
 
 SOLD_LISTING = Resource(
@@ -285,4 +291,9 @@ SOLD_LISTING = Resource(
     volatile=_VOLATILE,
     address=ADDRESS_MEMBERS,
     envelope_members=frozenset({"property_type_id"}),
+    names=(
+        *_NAMES,
+        NameOf("BuyerAgentFullName", "BuyerAgentUUID", "agents"),
+        NameOf("BuyerAgentOfficeName", "BuyerAgentPlatformOfficeID", "offices"),
+    ),
 )

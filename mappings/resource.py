@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from mappings.fields import RULE, Field, TextForm, View, is_identifier, underscore
 from mappings.search_fields import SYSTEM_FIELDS, SearchField
@@ -16,6 +17,14 @@ from mappings.visibility import (
 )
 
 
+class NameOf(NamedTuple):
+    """A member with the name of the record that another one, `reference`, identifies in the resource `target`."""
+
+    member: str
+    reference: str
+    target: str
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Resource:
     """The fields of a record, the alias of its index, and its search fields.
@@ -24,7 +33,7 @@ class Resource:
     `SYSTEM_FIELDS`; `timestamps` maps, for `timestamps_only`, each returned member to its search field;
     `volatile` are members whose change alone is not an update; `address` are the members that keys with a display
     licence see only of records whose address may be displayed (`mappings.visibility`); `envelope_members` are the
-    members of the source's envelope that belong to this resource.
+    members of the source's envelope that belong to this resource. `names` are filled where a source lacks them.
     """
 
     name: str
@@ -36,6 +45,7 @@ class Resource:
     volatile: frozenset[str] = frozenset()
     address: frozenset[str] = frozenset()
     envelope_members: frozenset[str] = frozenset()
+    names: tuple[NameOf, ...] = ()
 
     @cached_property
     def identifier_form(self) -> TextForm | None:

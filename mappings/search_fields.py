@@ -126,7 +126,8 @@ SYSTEM_FIELDS = (
     SearchField(name="content", mapping={"type": "long", "index": False}, origin=FieldOrigin.INDEXER),
     # A tombstone: it retains the version of a deleted record, so that a late update cannot restore it.
     SearchField(name="deleted", mapping={"type": "boolean"}, origin=FieldOrigin.INDEXER),
-    # On tombstones, and on records that were withdrawn: the reason (`mappings.stored_document.TombstoneReason`).
+    # On tombstones, and on records that were withdrawn: the reason (`mappings.stored_document.TombstoneReason`). On
+    # records whose source lacks names: which (`mappings.stored_document.lacking`).
     SearchField(name="reason", mapping=_DOC_VALUE_KEYWORD, origin=FieldOrigin.INDEXER),
     # On tombstones of moves only: the company that has the record now.
     SearchField(name="moved_to", mapping=_SOURCE_ONLY_KEYWORD, origin=FieldOrigin.INDEXER),

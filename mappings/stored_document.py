@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -44,6 +45,20 @@ class TombstoneReason(StrEnum):
     VANISHED = "vanished"  # a full source lacks it
     MOVED = "moved"  # on move documents: another company has it now
     UNREADABLE = "unreadable"  # the source has a newer state that cannot be read; a live record is off the market
+
+
+_LACKING = "lacking "
+
+
+def lacking(members: Iterable[str]) -> str | None:
+    """Return the search field `reason` of a live record whose source lacks these names, None if it lacks none."""
+    names = " ".join(members)
+    return _LACKING + names if names else None
+
+
+def lacking_members(reason: str | None) -> list[str]:
+    """Return the members whose names the source of a live record lacks, whether they were filled or not."""
+    return reason.removeprefix(_LACKING).split() if reason and reason.startswith(_LACKING) else []
 
 
 def encode_document(search_fields_json: bytes, clock: int, sequence: int, record: bytes | None) -> bytes:

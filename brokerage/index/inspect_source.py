@@ -102,6 +102,7 @@ def check_report(check: SourceCheck, *, has_fields: bool = True) -> Iterator[Tab
         if has_fields and resource.has_fields:
             yield _fields(resource)
         yield from _sentences_of(resource)
+        yield from _fill_sentences(resource)
 
 
 def _undefined(companies: list[str]) -> str:
@@ -145,6 +146,14 @@ def _sentences_of(resource: ResourceCheck) -> Iterator[str]:
 def _emptied_sentences(resource: ResourceCheck) -> Iterator[str]:
     for one in resource.emptied:
         yield f"{one.field}: {one.count:,} unreadable cells are left empty, such as {'; '.join(one.examples)}."
+
+
+def _fill_sentences(resource: ResourceCheck) -> Iterator[str]:
+    """Yield for each field that lines lack in how many of them it is filled, and why it is empty in the others."""
+    for fill in resource.fills:
+        filled = f"filled from {fill.origin} in {fill.filled:,} lines" if fill.filled else "filled in no line"
+        empty = "".join(f"; empty in {count:,}: {reason}" for reason, count in fill.empty.items())
+        yield f"{fill.field}, where the source lacks it: {filled}{empty}."
 
 
 def _faults(kinds: list[FaultKind]) -> Table:
@@ -221,7 +230,8 @@ def _section(resource: ResourceCheck) -> Iterator[str]:
                 for kind in resource.faults
             ),
         )
-    yield from map(_paragraph, (*_emptied_sentences(resource), *_sentences_of(resource)))
+    sentences = *_emptied_sentences(resource), *_sentences_of(resource), *_fill_sentences(resource)
+    yield from map(_paragraph, sentences)
     if not resource.has_fields:
         return
     rows = ((one.name, resource.share_filled(one), *_field_range(one)) for one in resource.fields)

@@ -18,7 +18,7 @@ from indexer.documents.builder import PendingDocument
 from indexer.documents.companies import Coverage
 from indexer.scan import IndexRow
 from indexer.settings import IndexerContext
-from mappings.stored_document import TombstoneReason
+from mappings.stored_document import TombstoneReason, lacking_members
 
 
 class ChangeKind(Enum):
@@ -34,13 +34,18 @@ class _State(Protocol):
     def version(self) -> int: ...
     @property
     def content(self) -> int: ...
+    @property
+    def reason(self) -> str | None: ...
 
 
 def is_outdated(state: _State, known: IndexRow) -> bool:
     """Whether a state is older than the indexed one.
 
     A record that a full source lacked was not deleted at a time: every state of the record's own moment restores it.
+    States of one version differ by the names of agents and offices if the source lacks these: the later write counts.
     """
+    if state.version == known.version and (lacking_members(state.reason) or lacking_members(known.reason)):
+        return False
     is_removal = known.reason == TombstoneReason.VANISHED
     if is_removal and version_microseconds(state.version) == version_microseconds(known.version):
         return False

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from functools import cache, partial
 from operator import attrgetter
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from xxhash import xxh3_64_intdigest
 
-from indexer.clock import VERSIONS_PER_MICROSECOND, epoch_milliseconds, version_microseconds
+from indexer.clock import VERSIONS_PER_MICROSECOND, epoch_milliseconds, epoch_time, version_microseconds
 from indexer.documents.envelope import updated_at_microseconds
 from indexer.documents.normalizer import ExactValues, member_getter
 from indexer.errors import InvalidRecordError
@@ -44,14 +44,14 @@ from mappings.stored_document import (
 from mappings.visibility import ADDRESS_SWITCH, OPT_OUTS, ShownContent, refuses
 
 # The line of a document that does not come from a source line.
-_NO_LINE = SourceLine("", 0, b"")
+NO_LINE = SourceLine("", 0, b"")
 
 _encoder = msgspec.json.Encoder()
 _encode, _encode_lines = _encoder.encode, _encoder.encode_lines
 _PLACEHOLDER = msgspec.Raw(RECORD_DELIMITER)
 # The lowest ten bits of a version. With equal times a deletion outranks a record; a record outranks the tombstone that
 # it left when a full source lacked it, whatever the bits (`indexer.changes.stamps`).
-_TOMBSTONE_VERSION_BITS = {
+_TOMBSTONE_VERSION_BITS: dict[str | None, int] = {
     TombstoneReason.VANISHED: 1022,
     TombstoneReason.DELETED: 1023,
     TombstoneReason.UNREADABLE: 1023,
@@ -62,8 +62,20 @@ _RECORD_VERSION_BITS = 1022
 _NOT_CONTENT = frozenset({"shared_partner_data_updated_at", "parent_company_id"})
 
 
+class Gap(NamedTuple):
+    """A name that the source of a record lacks, of the record `key` of the resource `target`."""
+
+    member: str
+    target: str
+    key: str
+
+
 class PendingDocument(msgspec.Struct, gc=False):
-    """A document without its stamp; `mappings.stored_document.encode_document` joins `head`, stamp and `record`."""
+    """A document without its stamp; `mappings.stored_document.encode_document` joins `head`, stamp and `record`.
+
+    `reason` is the search field of this name of a live record. `gaps` are names that its source lacks; `named` returns
+    the same document with some of them.
+    """
 
     line: SourceLine
     id: str
@@ -73,6 +85,9 @@ class PendingDocument(msgspec.Struct, gc=False):
     content: int
     head: bytes
     record: bytes | None
+    reason: str | None = None
+    gaps: tuple[Gap, ...] = ()
+    named: Callable[[dict[str, str]], PendingDocument] | None = None
     # For a line without a time of its own: the same document with another time, in microseconds since 1970.
     redated: Callable[[int], PendingDocument] | None = None
 
@@ -100,14 +115,14 @@ class _SearchFields(msgspec.Struct, omit_defaults=True, gc=False):
     content: int
     bucket: int
     deleted: bool
-    reason: TombstoneReason | None = None
+    reason: str | None = None
     moved_to: str | None = None
     proof_high: int | None = None
     proof_low: int | None = None
 
 
 def tombstone_document(
-    identifier: str, company: str, microseconds: int, reason: TombstoneReason, line: SourceLine = _NO_LINE
+    identifier: str, company: str, microseconds: int, reason: TombstoneReason, line: SourceLine = NO_LINE
 ) -> PendingDocument:
     """Return the tombstone of a record, deleted at a time in microseconds since 1970 below 2**53."""
     version = microseconds * VERSIONS_PER_MICROSECOND + _TOMBSTONE_VERSION_BITS[reason]
@@ -129,7 +144,21 @@ def move_document(
     key, at = feed_key(company, tombstone_id), bucket(identifier)
     fields = _SearchFields(tombstone_id, key, company, *state, at, deleted=True, reason=reason, moved_to=moved_to)
     milliseconds = version_microseconds(state[0]) // 1000
-    return PendingDocument(_NO_LINE, tombstone_id, company, milliseconds, *state, _encode(fields)[:-1], None)
+    return PendingDocument(NO_LINE, tombstone_id, company, milliseconds, *state, _encode(fields)[:-1], None)
+
+
+class Marked(NamedTuple):
+    """The mark of a live record that is not as its source has it, and its version if that does not follow from it.
+
+    A record that is withdrawn outranks all states of its moment. With names that the source lacks, the version is that
+    of the record without them.
+    """
+
+    reason: str | None = None
+    version: int | None = None
+
+
+AS_GIVEN = Marked()
 
 
 class DocumentBuilder:
@@ -156,12 +185,11 @@ class DocumentBuilder:
         envelope: Any,
         company: str,
         exact: ExactValues,
-        reason: TombstoneReason | None = None,
+        marked: Marked = AS_GIVEN,
     ) -> PendingDocument:
         """Return the document of a checked envelope, and consume the envelope.
 
-        `exact` is what the numbers were that are rounded in the record. It counts for the version, not as content. With
-        a `reason` the record is not as its source says, and outranks all states of its moment.
+        `exact` is what the numbers were that are rounded in the record. It counts for the version, not as content.
         """
         updated = updated_at_microseconds(envelope)
         identifier = getattr(envelope.record, self._identifier)
@@ -171,8 +199,10 @@ class DocumentBuilder:
         kept = (exact,) if exact and self._keeps_exact else ()
         context = ([company, *self._extra(envelope)], (*self._not_content(envelope), *kept))
         opened, record, content, stored = self._encode_record(envelope.record, context)
-        bits = stored % _RECORD_VERSION_BITS if reason is None else _TOMBSTONE_VERSION_BITS[reason]
-        version = updated * VERSIONS_PER_MICROSECOND + bits
+        reason, version = marked
+        if version is None:
+            bits = _TOMBSTONE_VERSION_BITS.get(reason, stored % _RECORD_VERSION_BITS)
+            version = updated * VERSIONS_PER_MICROSECOND + bits
         key, proof = feed_key(company, identifier), split_hash(record_hash(identifier, content))
         own = (*own, *self._restricted.values(identifier, company, opened))
         if self._keeps_exact:
@@ -182,7 +212,7 @@ class DocumentBuilder:
         state = (False, reason, None)  # `deleted`, `reason` and `moved_to`
         fields = self._head(identifier, key, company, version, content, bucket(identifier), *state, *proof, *own)
         head = _encode(fields)[:-1]
-        return PendingDocument(line, identifier, company, updated // 1000, version, content, head, record)
+        return PendingDocument(line, identifier, company, updated // 1000, version, content, head, record, reason)
 
     def _encode_record(self, record: Any, context: tuple[object, object]) -> tuple[OpenRecord, bytes, int, int]:
         """Return the record, encoded in parts and as a whole, and the hashes of its content and of all that is stored.
@@ -198,6 +228,30 @@ class DocumentBuilder:
         encoded = opened.without(())
         content = content_hash(extra, opened.without(self._volatile))
         return opened, encoded, content, content_hash(extra + other, encoded)
+
+
+@cache
+def document_builder(resource: Resource) -> DocumentBuilder:
+    return DocumentBuilder(resource)
+
+
+@cache
+def _record_decoder(resource: Resource) -> Callable[[bytes], Any]:
+    return msgspec.json.Decoder(record_type(resource)).decode
+
+
+def stored_envelope(resource: Resource, source: bytes, version: int) -> tuple[Any, ExactValues]:
+    """Return the envelope of a stored live record, whose version is given, and what its rounded numbers were."""
+    head, body = split_record(source)
+    stored, members = msgspec.json.decode(head + b"}"), dict.fromkeys(resource.envelope_members)
+    for declared in resource.search_fields:
+        value = stored.get(declared.name)
+        if declared.origin is FieldOrigin.ENVELOPE and value is not None:
+            is_time = declared.conversion is Conversion.TIMESTAMP
+            members[declared.sources[0]] = epoch_time(value * 1000) if is_time else value
+    updated_at, record = epoch_time(version_microseconds(max(version, 0))), _record_decoder(resource)(body)
+    envelope = SimpleNamespace(record=record, deleted=False, updated_at=updated_at, **members)
+    return envelope, stored.get(EXACT) or {}
 
 
 Extract = Callable[[Any], object]

@@ -1,7 +1,7 @@
 """Parsing of source lines into documents, in chunks: decoding, normalizing, listing rules and company."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from indexer.clock import epoch_time
-from indexer.documents.builder import DocumentBuilder, PendingDocument
+from indexer.documents.builder import DocumentBuilder, Gap, Marked, PendingDocument
 from indexer.documents.companies import Companies
 from indexer.documents.envelope import (
     STRICT_DECODE_ERRORS,
@@ -29,6 +29,7 @@ from indexer.settings import IndexerSettings
 from indexer.source.lines import LineStream, RejectedLine, SourceLine
 from mappings import COMPANY, Resource
 from mappings.listing import STATUSES
+from mappings.stored_document import lacking
 
 _MAX_STRICT_DECODE_PAUSE = 63  # lines
 _MAX_SHOWN = 80  # characters of an invalid identifier
@@ -37,6 +38,7 @@ _MAX_FAULTS = 50  # of a line
 _MAX_SEARCHED_BYTES = 1_000_000
 _PATH_PART = re.compile(r"[^.\[\]]+")
 _EPOCH, _NIL = "1970-01-01T00:00:00Z", "00000000-0000-0000-0000-000000000000"
+_NO_NAMES: Mapping[str, str] = {}
 
 
 @dataclass
@@ -77,20 +79,25 @@ class LineParser:
             "platform_company_id": next(iter(companies.keys), None),
         }
 
-    def parse(self, line: SourceLine, chunk: ParsedChunk) -> PendingDocument:
-        """Return the document of a line and count its corrections; raise InvalidRecordError for an invalid line."""
+    def parse(self, line: SourceLine, chunk: ParsedChunk, microseconds: int | None = None) -> PendingDocument:
+        """Return the document of a line and count its corrections; raise InvalidRecordError for an invalid line.
+
+        It has another `updated_at` if one is given.
+        """
         fault = None
         try:
-            document = self._parse(line, chunk, None)
+            document = self._parse(line, chunk, microseconds)
         except InvalidRecordError as error:
             fault = InvalidRecordError.of_all([error])  # without the frames of the first, which hold much memory
         if fault is not None:
             line = self._without_optional(line, fault)
-            document = self._parse(line, chunk, None)
+            document = self._parse(line, chunk, microseconds)
         if line.emptied:
             chunk.emptied = merged_emptied(chunk.emptied, map(partial(EmptiedField.of, line), line.emptied))
+        if document.gaps:
+            document.named = partial(self._parse_named, line, microseconds, document.version)
         if not line.is_dated:
-            document.redated = lambda microseconds: self._parse(line, ParsedChunk(), microseconds)
+            document.redated = lambda other: self.parse(line, ParsedChunk(), other)
         return document
 
     def _without_optional(self, line: SourceLine, fault: InvalidRecordError) -> SourceLine:
@@ -138,8 +145,27 @@ class LineParser:
             else:
                 del envelope[name]
 
-    def _parse(self, line: SourceLine, chunk: ParsedChunk, microseconds: int | None) -> PendingDocument:
-        """Return the document of a line, with another `updated_at` if one is given."""
+    def _parse_named(
+        self, line: SourceLine, microseconds: int | None, version: int, names: Mapping[str, str]
+    ) -> PendingDocument:
+        """Return the document of a line with names that its source lacks, and the version that it has without them."""
+        document = self._parse(line, ParsedChunk(), microseconds, names, version)
+        if not line.is_dated:
+            document.redated = lambda other: self._redated_with_names(line, other, names)
+        return document
+
+    def _redated_with_names(self, line: SourceLine, microseconds: int, names: Mapping[str, str]) -> PendingDocument:
+        version = self._parse(line, ParsedChunk(), microseconds).version
+        return self._parse(line, ParsedChunk(), microseconds, names, version)
+
+    def _parse(
+        self,
+        line: SourceLine,
+        chunk: ParsedChunk,
+        microseconds: int | None,
+        names: Mapping[str, str] = _NO_NAMES,
+        version: int | None = None,
+    ) -> PendingDocument:
         envelope, normalize = self._read(line.data)
         if microseconds is not None:
             envelope.updated_at = epoch_time(microseconds)
@@ -147,12 +173,29 @@ class LineParser:
         company = self._company_key(envelope)
         self._normalize_identifier(envelope)
         exact: ExactValues = {}
+        gaps: list[Gap] = []
         if not envelope.deleted:
             self._check_depth(envelope.record)
             exact = normalize(envelope.record, chunk.roundings)
             chunk.corrected += self._apply_rules(envelope)
             self._fill_times(envelope)
-        return self._build(line, envelope, company, exact)
+            gaps = self._gaps(envelope.record)
+        if not gaps:
+            return self._build(line, envelope, company, exact)
+        for gap in gaps:
+            setattr(envelope.record, gap.member, names.get(gap.member))
+        reason = lacking(gap.member for gap in gaps)
+        document = self._build(line, envelope, company, exact, Marked(reason, version))
+        document.gaps = tuple(gaps)
+        return document
+
+    def _gaps(self, record: Any) -> list[Gap]:
+        """Return the names that a record lacks although it refers to who has them."""
+        return [
+            Gap(member, target, getattr(record, reference))
+            for member, reference, target in self.resource.names
+            if not getattr(record, member) and getattr(record, reference)
+        ]
 
     def parse_into(self, item: SourceLine | RejectedLine, chunk: ParsedChunk) -> None:
         if isinstance(item, RejectedLine):

@@ -212,13 +212,25 @@ def _listing(envelope: Any) -> int:
     """
     if envelope.record.Status is None:
         raise InvalidRecordError("record.Status", f"is missing: use one of {', '.join(STATUSES)}")
-    corrected = _sold_listing(envelope)
+    corrected = _market(envelope)
     if envelope.record.Status not in ON_MARKET_STATUSES:
         envelope.record.StatusChangeDate = None
     return corrected
 
 
 def _sold_listing(envelope: Any) -> int:
+    """Fill DaysOnMarket, whole days from the date of the contract to that of the sale.
+
+    Of a listing that is on the market it would be wrong the next day; of one that left it unsold, no member says when.
+    """
+    corrected, record = _market(envelope), envelope.record
+    if record.DaysOnMarket is None and record.ListingContractDate is not None and record.SoldDate is not None:
+        days = (record.SoldDate - record.ListingContractDate).days
+        record.DaysOnMarket = days if days >= 0 else None
+    return corrected
+
+
+def _market(envelope: Any) -> int:
     corrected = _status(envelope.record)
     _property_type(envelope)
     return corrected

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Self, TypeAlias
@@ -47,6 +47,8 @@ from mappings.shards import ONE_SHARD, ShardRanges
 
 @dataclass(frozen=True)
 class BuildJob:
+    """What is built. `built` are the indices of the candidates that the run has built before, by alias."""
+
     resource: Resource
     source: Source
     companies: Companies
@@ -56,6 +58,7 @@ class BuildJob:
     is_forced: bool
     on_progress: OnProgress
     questions_first_loads: bool = False
+    built: dict[str, str] = field(default_factory=dict)
 
     def basis(self, live: str | None, epoch_id: str, fingerprint: str) -> BuildBasis:
         known = [sorted(self.companies.keys), sorted(self.companies.keys_by_numeric_id.items())]

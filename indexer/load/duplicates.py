@@ -9,8 +9,10 @@ reports a record that is written twice; between shards nothing does, so the iden
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Generator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import NamedTuple
 
 from indexer.bulk import BulkSender, delete_documents
@@ -18,8 +20,9 @@ from indexer.changes.stamps import at_live_time
 from indexer.documents.builder import PendingDocument, rejected_document
 from indexer.documents.envelope import identifier_decoder
 from indexer.documents.line_parser import LineParser, ParsedChunk
-from indexer.generations.candidate import BuildJob
+from indexer.generations.candidate import BuildJob, Candidate
 from indexer.generations.lifecycle import GenerationLifecycle
+from indexer.names import Names
 from indexer.reporting.report import listed
 from indexer.scan import IndexRow, look_up_rows, scan_rows
 from indexer.settings import IndexerContext
@@ -28,6 +31,7 @@ from mappings.stored_document import BUCKETS
 
 _MAX_LINES_SHOWN = 4
 _MAX_IDENTIFIERS_SHOWN = 3
+_LINES_AT_ONCE = 500
 
 
 class DuplicateCounts(NamedTuple):
@@ -87,53 +91,71 @@ class SharedIdentifiers:
         return listed([f"{line.file}:{line.number}" for line in lines], count)
 
 
-async def resolve_duplicates(context: IndexerContext, index: str, job: BuildJob, repeated: set[str]) -> DuplicateCounts:
+async def resolve_duplicates(candidate: Candidate, repeated: set[str]) -> DuplicateCounts:
     """Classify every envelope of the repeated records; reject those of another company than the newest one's.
 
     The index must be refreshed. It holds the newest of each, since every write carries its version; of two contents
     with the same version, it holds the one that arrived first, and `winners` must be written over it.
     """
     # Times were checked by the first pass; a clock that was set back since must not reject what is indexed.
+    context, job = candidate.context, candidate.job
     settings = replace(context.settings, future_seconds=math.inf)
-    held = await look_up_rows(replace(context, settings=settings), index, sorted(repeated))
-    return await asyncio.to_thread(_classify, LineParser(job.resource, job.companies, settings), job, held)
+    held = await look_up_rows(replace(context, settings=settings), candidate.index, sorted(repeated))
+    parser, names = LineParser(job.resource, job.companies, settings), Names(context, job.built)
+    lines = _RepeatedLines(job, held)
+    with closing(_suspects(job, held, parser)) as suspects:
+        while batch := await asyncio.to_thread(lambda: [*islice(suspects, _LINES_AT_ONCE)]):
+            for document in await names.fill(batch):
+                lines.add(document)
+    return lines.counts()
 
 
-def _classify(parser: LineParser, job: BuildJob, held: Mapping[str, IndexRow]) -> DuplicateCounts:
-    shared, indexed, tied = SharedIdentifiers(), set[str](), set[str]()
-    winners: dict[str, PendingDocument] = {}
-    for line in _suspects(job, held):
-        document = parser.parse(line, ParsedChunk())
-        document = at_live_time(document, held[document.id])
-        owner = held[document.id].company
-        if document.company != owner:
-            reason = f"{document.id} belongs to the company {owner}: no two companies may share an identifier"
-            job.dead_letters.add(rejected_document(document, reason, f"record.{job.resource.identifier}"))
-            continue
-        shared.add(document.id, line)
-        if document.version == held[document.id].version:
-            indexed.add(document.id)
-            _settle(document, held[document.id], winners, tied)
-    copied = len(shared.identifiers - indexed)
-    return DuplicateCounts(shared.superseded, copied, shared.warnings(), frozenset(tied), tuple(winners.values()))
+@dataclass
+class _RepeatedLines:
+    """The lines of repeated records, of which the candidate has the states `held`."""
+
+    job: BuildJob
+    held: Mapping[str, IndexRow]
+    shared: SharedIdentifiers = field(default_factory=SharedIdentifiers)
+    indexed: set[str] = field(default_factory=set)
+    tied: set[str] = field(default_factory=set)
+    winners: dict[str, PendingDocument] = field(default_factory=dict)
+
+    def add(self, given: PendingDocument) -> None:
+        held, line = self.held[given.id], given.line
+        document = at_live_time(given, held)
+        if document.company != held.company:
+            reason = f"{document.id} belongs to the company {held.company}: no two companies may share an identifier"
+            self.job.dead_letters.add(rejected_document(document, reason, f"record.{self.job.resource.identifier}"))
+            return
+        self.shared.add(document.id, line)
+        if document.version == held.version:
+            self.indexed.add(document.id)
+            self._settle(document, held)
+
+    def _settle(self, document: PendingDocument, held: IndexRow) -> None:
+        """Compare a document with the indexed one of the same version: the greater content wins, whatever the order."""
+        if document.content != held.content:
+            self.tied.add(document.id)
+        winner = self.winners.get(document.id)
+        if document.content > (held.content if winner is None else winner.content):
+            self.winners[document.id] = document
+
+    def counts(self) -> DuplicateCounts:
+        copied, warnings = len(self.shared.identifiers - self.indexed), self.shared.warnings()
+        winners = tuple(self.winners.values())
+        return DuplicateCounts(self.shared.superseded, copied, warnings, frozenset(self.tied), winners)
 
 
-def _settle(document: PendingDocument, held: IndexRow, winners: dict[str, PendingDocument], tied: set[str]) -> None:
-    """Compare a document with the indexed one of the same version: the greater content wins, whatever the order."""
-    if document.content != held.content:
-        tied.add(document.id)
-    winner = winners.get(document.id)
-    if document.content > (held.content if winner is None else winner.content):
-        winners[document.id] = document
-
-
-def _suspects(job: BuildJob, held: Mapping[str, IndexRow]) -> Iterator[SourceLine]:
+def _suspects(
+    job: BuildJob, held: Mapping[str, IndexRow], parser: LineParser
+) -> Generator[PendingDocument, None, None]:
     """Yield the accepted lines of the given records; of the others only the identifier is decoded."""
     decode = identifier_decoder(job.resource)
     with job.source.open(job.resource) as reading:
         for line in reading.accepted_lines:
             if line.position not in job.dead_letters.line_numbers and decode(line.data) in held:
-                yield line
+                yield parser.parse(line, ParsedChunk())
 
 
 _ROWS_AT_ONCE = 5_000

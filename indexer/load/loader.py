@@ -34,6 +34,7 @@ from indexer.errors import ObjectionError, RefusedError
 from indexer.generations.candidate import Candidate
 from indexer.generations.checkpoint import BuildPhase
 from indexer.load.duplicates import DuplicateCounts, remove_shard_duplicates, resolve_duplicates
+from indexer.names import Names
 from indexer.reporting.report import EmptiedField, RoundedField, RunStage, merged_emptied
 from indexer.scan import fetch_documents, look_up_rows
 from indexer.settings import IndexerContext, IndexerSettings
@@ -71,6 +72,7 @@ async def load(candidate: Candidate, loading: Loading) -> None:
     if progress.phase is not BuildPhase.LOADING:
         return
     context, report, letters = candidate.context, candidate.job.report, candidate.job.dead_letters
+    index, live = candidate.index, progress.live
     job.enter_stage(RunStage.READING)
     run = Load(candidate, candidate.sender(replaces_equal=False))
     try:
@@ -81,25 +83,25 @@ async def load(candidate: Candidate, loading: Loading) -> None:
             raise RefusedError(str(objection)) from None
         raise
     job.enter_stage(RunStage.COMPARING)
-    await lifecycle.refresh(candidate.index)
+    await lifecycle.refresh(index)
     if candidate.ranges.is_routed:
-        run.repeated |= await remove_shard_duplicates(context, lifecycle, candidate.index, run.sender)
+        run.repeated |= await remove_shard_duplicates(context, lifecycle, index, run.sender)
     duplicates = DuplicateCounts()
     if run.repeated:
-        duplicates = await resolve_duplicates(context, candidate.index, job, run.repeated)
+        duplicates = await resolve_duplicates(candidate, run.repeated)
         await run.write_winners(duplicates.winners)
     copied = len(run.copied - run.repeated) + duplicates.copied
     letters.update_report(report)
     progress.accepted = report.read - report.dead - duplicates.superseded
     await run.verify(duplicates.tied)
     report.indexed = progress.accepted
-    if progress.live is not None:
-        report.indexed = await lifecycle.count(candidate.index, {"range": {"sequence": {"gte": PENDING}}})
+    if live is not None:
+        report.indexed = await lifecycle.count(index, {"range": {"sequence": {"gte": PENDING}}})
     report.merged, report.stale = duplicates.superseded, copied
     report.unchanged = progress.accepted - copied - report.indexed
     report.warnings += duplicates.warnings
     # Those of the records in unreadable lines that no valid line has.
-    found = await look_up_rows(context, candidate.index, sorted(letters.records))
+    found = await look_up_rows(context, index, sorted(letters.records))
     progress.kept = sorted(letters.records.keys() - found.keys())
     progress.repeated, progress.copied = [], []
     progress.letters = letters.save()
@@ -130,7 +132,9 @@ class Load:
 
     def writer(self, sender: BulkSender) -> ChunkWriter:
         job, live = self.candidate.job, self.candidate.progress.live
-        return ChunkWriter(self.candidate.context, job.resource, live, job.companies.coverage, sender, self.sample)
+        context = self.candidate.context
+        names = Names(context, job.built)
+        return ChunkWriter(context, job.resource, live, job.companies.coverage, names, sender, self.sample)
 
     @contextmanager
     def remaining_lines(self) -> Iterator[LineStream]:
@@ -276,16 +280,19 @@ class ChunkWriter:
     resource: Resource
     live: str | None
     coverage: Coverage
+    names: Names
     sender: BulkSender
     sample: DocumentSample
     _retries: int = 0
 
     async def write(self, chunk: ParsedChunk) -> LoadedLines:
         """Write the documents of a chunk, or a copy of the live document where that is newer."""
-        identifiers, loaded = [document.id for document in chunk.drafts], LoadedLines.of(chunk)
+        is_complete = not any(draft.gaps for draft in chunk.drafts)
+        given = chunk.drafts if is_complete else await self.names.fill(chunk.drafts)
+        identifiers, loaded = [document.id for document in given], LoadedLines.of(chunk)
         known = {} if self.live is None else await look_up_rows(self.context, self.live, identifiers)
         writes, stale, stamp_of = list[BulkWrite](), list[str](), carried_stamp if self.live else source_stamp
-        drafts, taken = split_taken(chunk.drafts, known, self.coverage)
+        drafts, taken = split_taken(given, known, self.coverage)
         for draft in drafts:
             document, kind, row = change_of(draft, known.get(draft.id), change_kind_in_rebuild)
             if kind is ChangeKind.STALE:
@@ -341,7 +348,8 @@ class DocumentSample:
     _known: set[SampledDocument] = field(default_factory=set)
 
     def offer(self, document: PendingDocument) -> None:
-        if document.record is None:
+        # A run that resumes may find other names than the one before.
+        if document.record is None or document.gaps:
             return
         rank = -((document.content * _RANK_MULTIPLIER) % 2**64)
         if len(self._chosen) < _SAMPLE_SIZE or rank > self._chosen[0].rank:

@@ -17,6 +17,7 @@ from indexer.documents.line_parser import ChunkReader, LineParser, ParsedChunk
 from indexer.errors import IndexerError, translate_client_errors
 from indexer.load.loader import ChunkWriter, DocumentSample, LoadedLines, chunks_ahead
 from indexer.load.processes import LoaderSettings, LoadOrder, RangeFailure, RangeOrder, RangeOutcome, packed, received
+from indexer.names import Names
 from indexer.settings import IndexerContext
 from indexer.source.line_ranges import LineRange
 from indexer.source.lines import LineStream
@@ -35,7 +36,7 @@ class RangeLoader:
         self._parser = LineParser(order.resource, order.companies, context.settings)
         options = BulkOptions(require_alias=True, opaque_id=order.opaque_id, ranges=order.ranges)
         sender = bulk_sender(context, order.fence, options)
-        known = (order.resource, order.live, order.companies.coverage)
+        known = (order.resource, order.live, order.companies.coverage, Names(context, order.built))
         self._writer = ChunkWriter(context, *known, sender, self._sample)
         self._capacity = asyncio.Semaphore(chunks_ahead(context.settings))
         self._running = set[asyncio.Task[None]]()

@@ -46,12 +46,14 @@ class LoaderSettings:
 class LoadOrder:
     """Into which candidate the ranges that follow are loaded: behind the alias `fence`, with these shard ranges.
 
-    `live` is the generation that it replaces, None for the first one. `opaque_id` is the X-Opaque-Id of writes.
+    `live` is the generation that it replaces, None for the first one; `built` are the run's other candidates.
+    `opaque_id` is the X-Opaque-Id of writes.
     """
 
     resource: Resource
     companies: Companies
     live: str | None
+    built: dict[str, str]
     fence: str
     opaque_id: str
     ranges: ShardRanges
@@ -216,7 +218,8 @@ class LoaderPool:
         """Open what remains; then report processes that ended, and wait until no request of them can arrive."""
         self.exits.clear()
         job, live, sender = load.candidate.job, load.candidate.progress.live, load.sender
-        order = LoadOrder(job.resource, job.companies, live, sender.index, sender.opaque_id, sender.ranges)
+        target = (sender.index, sender.opaque_id, sender.ranges)
+        order = LoadOrder(job.resource, job.companies, live, job.built, *target)
         with self._ranges(load) as lines:
             ahead = _RANGES_PER_PROCESS * len(self._places)
             yield Pieces(lines.read, partial(self._load, order, load.sample), ahead)

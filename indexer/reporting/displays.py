@@ -151,8 +151,9 @@ class JsonProgress(_Written):
         reports = (report for report in summary.resources if report.stage is not RunStage.ABSENT)
         resources = {report.resource: asdict(report) for report in reports}
         checked = {} if summary.keys_checked is None else {"keys_checked": summary.keys_checked}
-        missing = {"missing": summary.missing} if summary.missing else {}
-        self._write({"event": "summary", "exit_code": summary.exit_code, "resources": resources} | checked | missing)
+        lists = {"missing": summary.missing, "notes": summary.notes}
+        given = {name: entries for name, entries in lists.items() if entries}
+        self._write({"event": "summary", "exit_code": summary.exit_code, "resources": resources} | checked | given)
 
     def _write(self, event: dict[str, object]) -> None:
         self._stream.write(printable(orjson.dumps(event, option=orjson.OPT_APPEND_NEWLINE).decode()))
@@ -184,6 +185,7 @@ def _summary_lines(summary: RunSummary) -> Iterator[str]:
             yield f"{report.resource}: built and kept as {report.generation}, not swapped"
         elif report.stage not in {RunStage.ABSENT, RunStage.WAITING}:
             yield _counts_line(report)
+    yield from summary.notes
     for stage, start in ((RunStage.WAITING, "Not begun"), (RunStage.ABSENT, "Not in the source")):
         if names := by_stage.get(stage):
             yield f"{start}: {', '.join(names)}."

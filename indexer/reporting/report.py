@@ -262,6 +262,7 @@ def ignore_progress(_report: ResourceReport) -> None:
 class RunSummary:
     resources: list[ResourceReport] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)  # other than rejected records
+    notes: list[str] = field(default_factory=list)  # on what the run has done besides
     missing: list[str] = field(default_factory=list)  # what a replicated source is expected to give and does not
     keys_checked: int | None = None  # of a replication: when the oldest comparison of a key was, in Unix milliseconds
 

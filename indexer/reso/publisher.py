@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from indexer.after_publish import after_run
 from indexer.changes.epochs import begin_due_epochs
 from indexer.clock import VERSIONS_PER_MICROSECOND, now_milliseconds
 from indexer.documents import companies
@@ -17,7 +18,7 @@ from indexer.reso.replication_status import ReplicationStatus, record_replicatio
 from indexer.reso.source_map import ReplicationPlan
 from indexer.scan import scan_rows
 from indexer.settings import IndexerContext
-from indexer.troubles import report_standing, withdraw_due
+from indexer.troubles import report_standing
 from indexer.update import update
 from mappings import COMPANY, RESOURCES, Resource
 
@@ -111,7 +112,7 @@ class MirrorPublisher:
         if not (self._mirror.count("due") or self.outbox.has_unqueued_changes):
             summary = RunSummary()
             with translate_client_errors():
-                await withdraw_due(self._context)
+                summary.notes += await after_run(self._context)
                 await report_standing(self._context, summary)
             return summary
         summary = await update(self._context, self.outbox, on_progress=self._on_progress)

@@ -23,6 +23,7 @@ from indexer.documents.builder import PendingDocument
 from indexer.documents.companies import ALL_COMPANIES, Companies, Coverage
 from indexer.documents.line_parser import ChunkReader, LineParser
 from indexer.errors import report_folder_errors
+from indexer.names import Names
 from indexer.settings import IndexerContext, IndexerSettings
 from indexer.source.lines import RejectedLine, Source
 from mappings import Resource
@@ -61,7 +62,9 @@ class SourceSide:
         with self.source.open(self.resource) as stream:
             parser = LineParser(self.resource, self.companies, self.settings)
             chunks = ChunkReader(parser, stream, self.settings)
-            while (drafts := await asyncio.to_thread(self._next, chunks)) is not None:
+            names = Names(self.index.context)
+            while (read := await asyncio.to_thread(self._next, chunks)) is not None:
+                drafts = await names.fill(read)
                 known = await self.index.rows([draft.id for draft in drafts if draft.redated])
                 yield await asyncio.to_thread(self._entries, drafts, known)
 
@@ -140,7 +143,7 @@ class _DocumentHeader(msgspec.Struct, gc=False):
     version: int
     content: int
     deleted: bool
-    reason: TombstoneReason | None = None
+    reason: str | None = None
 
 
 _decode_header = msgspec.json.Decoder(_DocumentHeader).decode
@@ -149,7 +152,7 @@ _decode_header = msgspec.json.Decoder(_DocumentHeader).decode
 def _document_entry(document: scan.StoredDocument, first_future: int) -> RecordState | None:
     """Return the entry of a stored document; the bytes between its delimiters must be the record as sent."""
     header = _decode_header(document.source)
-    if header.reason is TombstoneReason.VANISHED or is_move(document.id):
+    if header.reason == TombstoneReason.VANISHED or is_move(document.id):
         return None
     head, delimiter, rest = document.source.partition(RECORD_DELIMITER)
     record = rest.rpartition(RECORD_DELIMITER)[0] if delimiter else None

@@ -8,11 +8,11 @@ import pytest
 from indexer import open_source
 from indexer.inspection import SourceCheck, check_source
 from indexer.reporting.report import FaultExample
-from mappings import AGENT, COMPANY, LISTING
+from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING
 from tests.indexer.source.tables.table_folder import HEAD, IDENTIFIER, LISTINGS, write_map
 from tests.records import envelope, write
 
-ANN, BOB = "0b9e6b1e-7f4e-4f9a-9c39-0d2f0c3a7a11", "1b9e6b1e-7f4e-4f9a-9c39-0d2f0c3a7a11"
+ANN, BOB, CYD = (f"{number}b9e6b1e-7f4e-4f9a-9c39-0d2f0c3a7a11" for number in range(3))
 
 
 def checked(name: str) -> SourceCheck:
@@ -107,6 +107,42 @@ def test_any_source_can_be_checked(tmp_path: Path) -> None:
         ("listings", 2, 1),
     ]
     assert found.companies == []
+
+
+def test_what_is_filled_and_what_stays_empty_is_counted_with_the_reason(tmp_path: Path) -> None:
+    other = envelope(COMPANY, {"platform_company_id": "other", "numeric_id": "2"})
+    agents = [
+        envelope(AGENT, {"agent_uuid": ANN, "name": "Ann Lee"}),
+        envelope(AGENT, {"agent_uuid": BOB, "name": None, "first_name": "Bob", "last_name": None}),
+    ]
+    unknown = "no such record in agents of the source; a load looks at the live ones, too"
+    given = [(ANN, "acme"), (ANN, "acme"), (ANN, "other"), (BOB, "acme"), (None, "acme"), (CYD, "acme")]
+    lines = [
+        envelope(
+            LISTING,
+            {"PlatformListingId": f"l{at}", "ListAgentFullName": None, "ListAgentUUID": agent, "DaysOnMarket": None},
+            platform_company_id=company,
+        )
+        for at, (agent, company) in enumerate(given)
+    ]
+    sales = [
+        envelope(SOLD_LISTING, {"PlatformListingId": f"s{at}", "DaysOnMarket": days, "SoldDate": sold})
+        for at, (days, sold) in enumerate([(None, "2026-01-09"), (7, "2026-01-09"), (None, None)])
+    ]
+    companies = [envelope(COMPANY), other]
+    folder = write(tmp_path, {COMPANY: companies, AGENT: agents, LISTING: lines, SOLD_LISTING: sales})
+    of_listings, of_sales = checked(str(folder)).resources[2:]
+    name, days = of_listings.fills
+    assert (name.field, name.filled) == ("ListAgentFullName", 2)
+    assert name.empty == {
+        "ListAgentUUID is empty, too": 1,
+        unknown: 1,
+        "another company has the record in agents": 1,
+        "the record in agents has no name": 1,
+    }
+    assert (days.filled, days.empty) == (0, {"it changes each day while a listing is on the market": 6})
+    (days,) = of_sales.fills
+    assert (days.filled, days.empty) == (1, {"one of the dates is missing, or they are in the wrong order": 1})
 
 
 def test_the_memory_of_a_check_does_not_grow_with_the_source(tmp_path: Path) -> None:
