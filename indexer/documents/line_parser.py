@@ -22,7 +22,14 @@ from indexer.documents.envelope import (
     stored_identifiers,
     strict_decoder,
 )
-from indexer.documents.normalizer import ExactValues, RecordNormalizer, depth_check, record_rules, update_time_filler
+from indexer.documents.normalizer import (
+    ExactValues,
+    RecordNormalizer,
+    depth_check,
+    member_getter,
+    record_rules,
+    update_time_filler,
+)
 from indexer.errors import InvalidRecordError
 from indexer.reporting.report import EmptiedField, RoundedField, merged_emptied
 from indexer.settings import IndexerSettings
@@ -67,6 +74,8 @@ class LineParser:
         self._apply_rules = record_rules(resource)
         self._fill_times = update_time_filler(resource)
         self._build = DocumentBuilder(resource)
+        self._given_names = member_getter([name.member for name in resource.names])
+        self._name_references = member_getter([name.reference for name in resource.names])
         self._lines_until_strict = 0  # lines until the strict decoder is tried again
         self._pause = 0  # lines without the strict decoder after its next failure
         self._companies = companies
@@ -191,11 +200,11 @@ class LineParser:
 
     def _gaps(self, record: Any) -> list[Gap]:
         """Return the names that a record lacks although it refers to who has them."""
-        return [
-            Gap(member, target, getattr(record, reference))
-            for member, reference, target in self.resource.names
-            if not getattr(record, member) and getattr(record, reference)
-        ]
+        given = self._given_names(record)
+        if all(given):
+            return []
+        named = zip(self.resource.names, given, self._name_references(record), strict=True)
+        return [Gap(declared.member, declared.target, key) for declared, name, key in named if key and not name]
 
     def parse_into(self, item: SourceLine | RejectedLine, chunk: ParsedChunk) -> None:
         if isinstance(item, RejectedLine):
