@@ -142,7 +142,8 @@ def check_source(
             check.fills = [fill for fill in check.fills if fill.filled or fill.empty]
     tables = source if isinstance(source, TableSource) else None
     named = sorted(companies.keys) if isinstance(companies, _AnyCompanies) else []
-    return SourceCheck(tables.notes if tables else [], named, list(checks.values()))
+    said = [*(tables.notes if tables else []), *notes.times]
+    return SourceCheck(said, named, list(checks.values()))
 
 
 def _inspect(

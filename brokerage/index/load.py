@@ -175,6 +175,7 @@ def _dry_run(
     with progress_display(as_json=as_json) as shown:
         summary = indexer.dry_run(source, known, faults.add_line, settings, resources=resources, on_progress=shown.show)
     shown.finish(summary)
+    _print_notes(summary)
     kinds = faults.kinds()
     for line in fault_lines(kinds[:_MAX_KINDS_SHOWN]):
         print_error_line(line)
@@ -187,7 +188,13 @@ async def _live_companies(context: indexer.IndexerContext) -> Companies:
     return await companies_from_index(context)
 
 
+def _print_notes(summary: indexer.RunSummary) -> None:
+    for note in summary.notes:
+        print_error_line(f"Note: {note}.")
+
+
 def _print_problems(summary: indexer.RunSummary) -> None:
+    _print_notes(summary)
     for report in summary.resources:
         for line in problem_lines(report):
             print_error_line(line)

@@ -70,7 +70,8 @@ def change_kind_in_rebuild(document: PendingDocument, known: IndexRow | None) ->
     """
     if known is None or known.reason == TombstoneReason.VANISHED:
         return ChangeKind.CHANGED
-    is_other_time = version_microseconds(known.version) != version_microseconds(document.version)
+    is_other_time = not _is_of_period(document, known)
+    is_other_time &= version_microseconds(known.version) != version_microseconds(document.version)
     if known.reason == TombstoneReason.UNREADABLE and not is_other_time:
         return ChangeKind.CHANGED
     if known.deleted or document.is_tombstone or is_other_time:
@@ -84,10 +85,32 @@ def at_live_time(document: PendingDocument, known: IndexRow | None) -> PendingDo
     With the content of the live record it keeps that record's time. With another content it is later, even if the live
     record has a time after this run's.
     """
-    if document.redated is None or known is None or known.deleted or known.version == UNDATED:
+    is_open = document.line.period is None and known is not None and not known.deleted
+    return _after(document, known) if is_open and known is not None and known.version != UNDATED else document
+
+
+def in_order_of_arrival(document: PendingDocument, known: IndexRow | None) -> PendingDocument:
+    """Return a document under a time that makes it the newest state, if the live one is of the same period.
+
+    So of a record that changes twice in an hour that comes twice, the last line counts. A withdrawn record stays so: a
+    line that is sent again cannot be told from a new one.
+    """
+    is_open = known is not None and known.reason != TombstoneReason.UNREADABLE and _is_of_period(document, known)
+    return _after(document, known) if is_open and known is not None else document
+
+
+def _is_of_period(document: PendingDocument, known: IndexRow) -> bool:
+    """Whether a document and the live state are of a period in which the order of arrival counts."""
+    period = document.line.period
+    return period is not None and period.by_arrival and period.has(version_microseconds(known.version))
+
+
+def _after(document: PendingDocument, known: IndexRow) -> PendingDocument:
+    """Return a document of which the time is open under the live record's time, or a later one if it changes it."""
+    if document.redated is None:
         return document
     live = version_microseconds(known.version)
-    if document.content == known.content:
+    if document.content == known.content and document.is_tombstone == known.deleted:
         kept = document.redated(live)
         # The members that are not content may have changed: that state is the newer one.
         return kept if kept.version >= known.version else document.redated(live + 1)

@@ -18,6 +18,10 @@ class UnservedReason(StrEnum):
     """Why a record is not served as its newest line in the source has it."""
 
     OLDER = "older than the live record"
+    AMBIGUOUS = (
+        "older than the live record, if a time in the hour that comes twice is read as `ambiguous` of the map says: "
+        "without it, the line that arrives last is served"
+    )
     TIED = "dated like the live record, whose content differs: give the changed record a later updated_at"
     DELETED = "not newer than the deletion of the record"
     REMOVED = "older than the record that a rebuild removed because its source lacked it"
@@ -118,6 +122,9 @@ def _reason(document: PendingDocument, live: IndexRow) -> UnservedReason:
     if live.deleted:
         is_removal = live.reason == TombstoneReason.VANISHED
         return UnservedReason.REMOVED if is_removal else UnservedReason.DELETED
+    period = document.line.period
+    if period is not None and period.has(version_microseconds(live.version)):
+        return UnservedReason.AMBIGUOUS
     return UnservedReason.TIED if _contradicts(document, live) else UnservedReason.OLDER
 
 

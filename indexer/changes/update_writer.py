@@ -10,7 +10,7 @@ from elasticsearch import ApiError, TransportError
 from indexer.bulk import AdaptiveLimit, BulkOptions, BulkResult, BulkSender, BulkWrite, bulk_sender, delete_documents
 from indexer.changes.rewrites import known_move_id, move_for_update, version_over, write_all
 from indexer.changes.shard_crossings import Crossing, KnownIntervals
-from indexer.changes.stamps import Change, ChangeKind, Stamp, change_of, split_taken
+from indexer.changes.stamps import Change, ChangeKind, Stamp, change_of, in_order_of_arrival, split_taken
 from indexer.changes.write_session import WriteSession, open_write_session, republish
 from indexer.documents.builder import PendingDocument
 from indexer.documents.companies import ALL_COMPANIES
@@ -133,7 +133,8 @@ class UpdateWriter:
         known = await self._look_up(session, [document.id for document in documents])
         free, result.rejected = split_taken(documents, known, self.covered)
         for given in free:
-            change = change_of(given, known.get(given.id))
+            live = known.get(given.id)
+            change = change_of(in_order_of_arrival(given, live), live)
             if change.is_stored and given.id in restamped:
                 change = change._replace(kind=ChangeKind.CHANGED)
             if change.kind is ChangeKind.STALE and change.known is not None:

@@ -88,7 +88,7 @@ class PendingDocument(msgspec.Struct, gc=False):
     reason: str | None = None
     gaps: tuple[Gap, ...] = ()
     named: Callable[[dict[str, str]], PendingDocument] | None = None
-    # For a line without a time of its own: the same document with another time, in microseconds since 1970.
+    # For a line whose time the source leaves open: the same document with another one, in microseconds since 1970.
     redated: Callable[[int], PendingDocument] | None = None
 
     @property

@@ -105,7 +105,7 @@ class LineParser:
             chunk.emptied = merged_emptied(chunk.emptied, map(partial(EmptiedField.of, line), line.emptied))
         if document.gaps:
             document.named = partial(self._parse_named, line, microseconds, document.version)
-        if not line.is_dated:
+        if not line.is_dated or line.period is not None:
             document.redated = lambda other: self.parse(line, ParsedChunk(), other)
         return document
 

@@ -151,9 +151,8 @@ class JsonProgress(_Written):
         reports = (report for report in summary.resources if report.stage is not RunStage.ABSENT)
         resources = {report.resource: asdict(report) for report in reports}
         checked = {} if summary.keys_checked is None else {"keys_checked": summary.keys_checked}
-        lists = {"missing": summary.missing, "notes": summary.notes}
-        given = {name: entries for name, entries in lists.items() if entries}
-        self._write({"event": "summary", "exit_code": summary.exit_code, "resources": resources} | checked | given)
+        said = {name: said for name in ("missing", "notes") if (said := getattr(summary, name))}
+        self._write({"event": "summary", "exit_code": summary.exit_code, "resources": resources} | checked | said)
 
     def _write(self, event: dict[str, object]) -> None:
         self._stream.write(printable(orjson.dumps(event, option=orjson.OPT_APPEND_NEWLINE).decode()))

@@ -262,7 +262,7 @@ def ignore_progress(_report: ResourceReport) -> None:
 class RunSummary:
     resources: list[ResourceReport] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)  # other than rejected records
-    notes: list[str] = field(default_factory=list)  # on what the run has done besides
+    notes: list[str] = field(default_factory=list)  # what the source left open of times, and what else the run has done
     missing: list[str] = field(default_factory=list)  # what a replicated source is expected to give and does not
     keys_checked: int | None = None  # of a replication: when the oldest comparison of a key was, in Unix milliseconds
 
@@ -274,6 +274,7 @@ class RunSummary:
             report.skip_reasons = {**notes.skipped.get(report.resource, {})}
             report.skipped = sum(report.skip_reasons.values())
             report.warnings += notes.warnings.get(report.resource, ())
+        self.notes += notes.times
 
     def resources_at(self, *stages: RunStage) -> list[str]:
         return [report.resource for report in self.resources if report.stage in stages]

@@ -134,6 +134,8 @@ class Outbox:
         self._number = 0
         self.omitted: Counter[str] = Counter()  # values that could not be mapped, by entity and field
         self.omitted_examples: dict[str, str] = {}
+        self.assumed: Counter[tuple[str, str]] = Counter()  # times of no known zone, by field and what is assumed
+        self.assumed_examples: dict[tuple[str, str], str] = {}
 
     @property
     def companies(self) -> tuple[str, ...]:
@@ -319,3 +321,7 @@ class Outbox:
             name = field if "." in field else f"{entity}.{field}"
             self.omitted[name] += 1
             self.omitted_examples.setdefault(name, f"{key!r} {reason}")
+        for field, assumption, given in mapped.assumed:
+            kind = (field if "." in field else f"{entity}.{field}", assumption)
+            self.assumed[kind] += 1
+            self.assumed_examples.setdefault(kind, f"{key!r} is {given}")

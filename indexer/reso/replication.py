@@ -304,5 +304,7 @@ def _omitted_lines(outbox: Outbox) -> Iterator[str]:
         yield f"{name}: {count:,} left out; for example, {outbox.omitted_examples[name]}."
     if (more := len(outbox.omitted) - _MAX_FIELDS_SHOWN) > 0:
         yield f"{more:,} more fields have values that were left out."
-    outbox.omitted.clear()
-    outbox.omitted_examples.clear()
+    for kind, count in outbox.assumed.most_common(_MAX_FIELDS_SHOWN):
+        yield f"{kind[0]}: {count:,} {kind[1]}; for example, {outbox.assumed_examples[kind]}."
+    for counted in (outbox.omitted, outbox.omitted_examples, outbox.assumed, outbox.assumed_examples):
+        counted.clear()

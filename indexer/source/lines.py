@@ -16,12 +16,24 @@ from indexer.errors import InvalidRecordError, SourceError
 from mappings import RESOURCES, Resource
 
 
+class Period(NamedTuple):
+    """When an `updated_at` is that is left open, in microseconds since 1970; `by_arrival`: later lines are newer."""
+
+    start: int
+    end: int
+    by_arrival: bool
+
+    def has(self, microseconds: int) -> bool:
+        return self.start <= microseconds < self.end
+
+
 class SourceLine(NamedTuple):
     """One envelope as received, with its file and line number.
 
     `before` is a number of lines in earlier files of the resource. A line that is not `is_dated` has the time of the
-    run as its `updated_at`, because the source has none: its content decides whether it is a change. A value whose path
-    is in `optional` is left out if it cannot be read; `emptied` are the faults of those that were.
+    run as its `updated_at`, because the source has none: its content decides whether it is a change. With a `period`
+    its time is left open. A value whose path is in `optional` is left out if it cannot be read; `emptied` are the
+    faults of those that were.
     """
 
     file: str
@@ -31,6 +43,7 @@ class SourceLine(NamedTuple):
     is_dated: bool = True
     optional: frozenset[str] = frozenset()
     emptied: tuple[InvalidRecordError, ...] = ()
+    period: Period | None = None
 
     @property
     def position(self) -> int:
@@ -157,15 +170,20 @@ class _ResourceChain:
 
 
 class RowNotes(NamedTuple):
-    """What a source of tables says of its rows, by resource: how many it left out, by reason, and warnings of cells."""
+    """What a source of tables says of its rows, in sentences without full stops.
+
+    By resource, how many it left out, by reason, and warnings of damaged cells; and what it left open of times without
+    an offset.
+    """
 
     skipped: Mapping[str, Mapping[str, int]]
     warnings: Mapping[str, list[str]]
+    times: list[str]
 
 
 def row_notes(source: Source) -> RowNotes:
     """Return the notes of the last complete pass of a source; other sources have none."""
-    return RowNotes(getattr(source, "skipped", {}), getattr(source, "warnings", {}))
+    return RowNotes(getattr(source, "skipped", {}), getattr(source, "warnings", {}), getattr(source, "times", []))
 
 
 def require_present(source: Source, resources: Sequence[Resource]) -> list[Resource]:

@@ -17,7 +17,7 @@ from typing import IO, TypeAlias
 import msgspec
 
 from indexer import scan
-from indexer.changes.stamps import at_live_time
+from indexer.changes.stamps import at_live_time, in_order_of_arrival
 from indexer.clock import REPLACED_VERSION_GAP, UNDATED, first_future_version
 from indexer.documents.builder import PendingDocument
 from indexer.documents.companies import ALL_COMPANIES, Companies, Coverage
@@ -77,12 +77,19 @@ class SourceSide:
         return chunk.drafts
 
     def _entries(self, drafts: list[PendingDocument], known: dict[str, scan.IndexRow]) -> list[RecordState]:
-        return [self._entry(at_live_time(draft, known.get(draft.id))) for draft in drafts]
+        return [self._entry(_at_stored_time(draft, known.get(draft.id))) for draft in drafts]
 
     def _entry(self, document: PendingDocument) -> RecordState:
         stored = _hash(document.record, exact_values(document.head), 0) if self.index.is_full else 0
         version, is_deleted = document.version, document.record is None
         return RecordState(document.id, version, document.content, is_deleted, stored, version)
+
+
+def _at_stored_time(draft: PendingDocument, row: scan.IndexRow | None) -> PendingDocument:
+    """Return a document whose time the source leaves open under that of the stored state, if it is that state."""
+    if draft.line.period is None:
+        return at_live_time(draft, row)
+    return in_order_of_arrival(draft, row) if row is not None and draft.content == row.content else draft
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,14 @@ from indexer.reso.mapping.values import (
     converter_for,
     describe_value,
     is_masked,
+    is_without_offset,
     limit_searchable,
     to_names,
     to_text,
 )
 from mappings import Resource
 from mappings.data_dictionary import DictionaryEntity, ValueSource, normalize_lookup
-from mappings.fields import CONTROL_CHARACTERS, MAX_BYTES, MAX_CHARACTERS, is_identifier
+from mappings.fields import CONTROL_CHARACTERS, MAX_BYTES, MAX_CHARACTERS, FieldKind, is_identifier
 
 
 def normalize_names(names: Iterable[str]) -> frozenset[str]:
@@ -118,9 +119,12 @@ class SourceRecords(Protocol):
 
 
 class MappingContext:
-    """A record, access to its parts and related records, and the values left out with reasons."""
+    """A record, access to its parts and related records, the values left out with reasons, and those of no known zone.
 
-    __slots__ = ("_records", "_related", "entity", "key", "omitted", "record")
+    `assumed` are triples of a field, what is taken for granted of its times, and the time as it was written.
+    """
+
+    __slots__ = ("_records", "_related", "assumed", "entity", "key", "omitted", "record")
 
     def __init__(self, records: SourceRecords, entity: str, key: str, record: dict[str, Any]) -> None:
         self._records = records
@@ -129,6 +133,7 @@ class MappingContext:
         self.key = key
         self.record = record
         self.omitted: list[tuple[str, str]] = []
+        self.assumed: list[tuple[str, str, str]] = []
 
     def convert(self, field: str, converter: Callable[[Any], Any], value: object) -> Any:
         """Return the converted value, or the usable part of it; record what is left out under the field's name."""
@@ -275,6 +280,8 @@ class FieldMapper:
             if values and field.name not in copied
         ]
         self._lists = [field.name for field in resource.stored if field.kind.is_list]
+        times = {field.name for field in fields if field.kind in {FieldKind.DATE_TIME, FieldKind.UNIX}}
+        self._times = {copied[name] for name in copied if name in times}
 
     def __call__(self, context: MappingContext) -> dict[str, object]:
         mapped: dict[str, object] = {name: [] for name in self._lists}
@@ -286,6 +293,11 @@ class FieldMapper:
         for name, extract in self._others:
             if (value := extract(context)) is not None:
                 mapped[name] = value
+        context.assumed += [
+            (field, "without an offset, taken as UTC", describe_value(value))
+            for field in self._times
+            if is_without_offset(value := get(field))
+        ]
         return mapped
 
 

@@ -227,6 +227,9 @@ def _map_open_house(context: MappingContext, part: dict[str, Any], zone: dt.tzin
     if not (date := _day(_convert(context, part, "OpenHouseDate", to_date), start)):
         context.omitted.append((f"{OPEN_HOUSE}.OpenHouseDate", "is missing: the open house is left out"))
         return None
+    if zone is None and start is not None and start.date and not is_without_offset(given := part["OpenHouseStartTime"]):
+        assumption = "without a time zone of the listing, shown as they are"
+        context.assumed.append((f"{OPEN_HOUSE}.OpenHouseStartTime", assumption, describe_value(given)))
     end = _convert(context, part, "OpenHouseEndTime", lambda value: _local_time(value, zone))
     house = {"Date": date, "StartTime": start and start.time, "EndTime": end and end.time}
     house |= _livestream_fields(context, part, kind)

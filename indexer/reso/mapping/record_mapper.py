@@ -239,12 +239,14 @@ def _add_urls(record: dict[str, object], media: list[MediaItem], urls: Mapping[s
 class MappedRecord:
     """A record by our field names, additional envelope fields, and the source values in neither.
 
-    `omitted` are pairs of a Data Dictionary field (of another entity: `Media.ImageWidth`) and a reason.
+    `omitted` are pairs of a Data Dictionary field (of another entity: `Media.ImageWidth`) and a reason. `assumed` are
+    the times of which the source does not say the zone (`MappingContext`).
     """
 
     record: dict[str, object]
     envelope: dict[str, object]
     omitted: tuple[tuple[str, str], ...]
+    assumed: tuple[tuple[str, str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -304,7 +306,7 @@ class RecordMapper:
         _check_key(mapping.key, key, source)
         record, envelope = mapped
         record[mapping.identifier] = self.identifier(alias, key)
-        return MappedRecord(record, envelope, tuple(context.omitted))
+        return MappedRecord(record, envelope, tuple(context.omitted), tuple(context.assumed))
 
     def _resource_mapping(self, resource: Resource) -> _ResourceMapping:
         name = self._dictionary.entity_for(resource.alias)

@@ -120,7 +120,9 @@ def to_time_of_day(value: object) -> str | None:
 
 def is_without_offset(value: object) -> bool:
     """Whether a value is a timestamp without an offset, that is, in local time."""
-    match = _TIMESTAMP.fullmatch(value.strip()) if isinstance(value, str) else None
+    if not isinstance(value, str) or value.endswith("Z"):
+        return False
+    match = _TIMESTAMP.fullmatch(value.strip())
     return match is not None and match[5] is None
 
 

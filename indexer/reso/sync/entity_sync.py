@@ -13,11 +13,14 @@ import msgspec
 from indexer.errors import RefusedError
 from indexer.reporting.report import tolerated_count
 from indexer.reso.client.odata import SyncPosition, format_source_time, parse_source_time
+from indexer.reso.mapping.values import is_without_offset
 from indexer.reso.mirror import Mirror, seen_keys
 from indexer.reso.source_map import BY_LINKS, BY_TIMES
 from indexer.reso.sync.entity_reader import EntityReader, SourceRow
 from indexer.reso.sync.page_walks import EntitySyncState, PageWalks
 
+# What a clock may be put back by at most.
+_REPEATED = dt.timedelta(hours=1)
 # A comparison during which the source left records out is repeated.
 _MAX_COMPARISONS = 3
 
@@ -120,6 +123,7 @@ class EntitySync:
     def _save_position(self, rows: list[SourceRow]) -> None:
         """Advance the checkpoint, except to a timestamp in the future: it would hide all changes until then."""
         now = self._client.source_time
+        self.state.is_local |= any(is_without_offset(self.reader.time_of(row)) for row in rows)
         for row in reversed(rows):
             if (modified := parse_source_time(self.reader.time_of(row))) is not None and modified <= now:
                 self.state.place = self.reader.position_of(row)
@@ -128,7 +132,8 @@ class EntitySync:
     async def recheck_recent(self) -> None:
         """Compare the timestamps of recent changes with the mirror: some changes become visible late."""
         newest = parse_source_time(self.state.newest or self.state.since)
-        since = format_source_time((newest or self._client.source_time) - self._overlap)
+        overlap = max(self._overlap, _REPEATED) if self.state.is_local else self._overlap
+        since = format_source_time((newest or self._client.source_time) - overlap)
         if self._form.changes == BY_LINKS:
             async for rows in self._walks.changes_by_links(self.reader.keys_query, since):
                 await self._refresh_differing(rows)

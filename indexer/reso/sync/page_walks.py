@@ -183,6 +183,7 @@ class EntitySyncState(msgspec.Struct):
     found: float = 0.0  # when `newest` was first found, in seconds since 1970
     compared: float = 0.0  # when all keys were last compared, in seconds since 1970
     refused: str | None = None  # why the last comparison removed nothing
+    is_local: bool = False  # times without an offset were found: an hour may come twice
 
     def finish_pass(self, now: float, quiet_seconds: float) -> None:
         """End a pass by time; the next one starts before the newest change known when this one started.

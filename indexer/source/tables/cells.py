@@ -4,6 +4,8 @@ Dates are written as exports do, by `strptime` formats, numbers as people do, wi
 or a decimal comma.
 """
 
+from __future__ import annotations
+
 import ast
 import datetime as dt
 import math
@@ -16,9 +18,8 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import chain
 from operator import itemgetter
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 from uuid import UUID, uuid5
-from zoneinfo import ZoneInfo
 
 from indexer.errors import InvalidRecordError
 from indexer.source.tables.column_map import (
@@ -32,8 +33,8 @@ from indexer.source.tables.column_map import (
     UntypedCellSource,
     check_number_signs,
     texts,
-    zone,
 )
+from indexer.source.tables.local_times import Instant, LocalTimes, LocalZone
 from indexer.source.tables.lossy_cells import (
     FRACTION,
     SCIENTIFIC,
@@ -65,14 +66,29 @@ def _date_converter(formats: Sequence[str]) -> Callable[[str], str]:
     return cached(lambda text: parsed_time(text, formats).date().isoformat())
 
 
-def _date_time_converter(formats: Sequence[str], time_zone: ZoneInfo | dt.timezone) -> Callable[[str], str]:
-    """Return the function that converts a text to ISO 8601 with an offset; texts without one are in `time_zone`."""
-    return cached(lambda text: _with_offset(parsed_time(text, formats), time_zone).isoformat())
+def _instant_converter(
+    formats: Sequence[str],
+    shape: Callable[[dt.datetime], Value],
+    cells: DatedCellSource | UnixCellSource,
+    at: CellPlace,
+) -> Callable[[str], Value]:
+    """Return the function that converts a text to an instant in some shape; those without an offset are local."""
+    table, is_order = at.context.table, at.path == "updated_at"
+    local = LocalZone(cells.time_zone or table.time_zone, cells.ambiguous or table.ambiguous)
 
+    def instant(text: str) -> tuple[Value, Instant]:
+        found = local.instant(parsed_time(text, formats), is_order=is_order)
+        return shape(found.time), found
 
-def _unix_converter(formats: Sequence[str], time_zone: ZoneInfo | dt.timezone) -> Callable[[str], int]:
-    """Return the function that converts a text to whole seconds since 1970."""
-    return cached(lambda text: int(_with_offset(parsed_time(text, formats), time_zone).timestamp()))
+    known = cached(instant)
+
+    def convert(text: str) -> Value:
+        value, found = known(text)
+        if found.doubt is not None:
+            at.context.times.add(found, local, at.columns, text, is_order=is_order)
+        return value
+
+    return convert
 
 
 def _time_converter(formats: Sequence[str]) -> Callable[[str], str]:
@@ -97,14 +113,10 @@ def parsed_time(text: str, formats: Sequence[str]) -> dt.datetime:
         try:
             if one == ISO:
                 return dt.datetime.fromisoformat(text)
-            return dt.datetime.strptime(text, one)  # noqa: DTZ007 - see _with_offset
+            return dt.datetime.strptime(text, one)  # noqa: DTZ007 - see _instant_converter
         except ValueError:
             continue
     raise ValueError(f"does not match the format {' or '.join(formats)}")
-
-
-def _with_offset(value: dt.datetime, time_zone: ZoneInfo | dt.timezone) -> dt.datetime:
-    return value if value.tzinfo else value.replace(tzinfo=time_zone)
 
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -284,29 +296,33 @@ _NUMBERS = frozenset({FieldKind.INTEGER, FieldKind.NUMBER, FieldKind.UNIX})
 
 def constant_converter(kind: FieldKind) -> Convert:
     """Return the function that converts a constant date or date-time; its ValueError completes "the text ..."."""
-    return _date_converter(()) if kind is FieldKind.DATE else _date_time_converter((), dt.UTC)
+    if kind is FieldKind.DATE:
+        return _date_converter(())
+    utc = LocalZone(None, None)
+    return lambda text: utc.instant(parsed_time(text, ()), is_order=False).time.isoformat()
 
 
-def _cell_conversion(kind: FieldKind, cells: CellSource, table: TableFormat) -> Convert:
+def _cell_conversion(kind: FieldKind, cells: CellSource, at: CellPlace) -> Convert:
     """Return the function that converts a non-empty text; its ValueError completes "the text ...".
 
     Raises ValueError for signs or a time zone that cannot be used.
     """
-    plain = _plain_conversion(kind, cells, table)
+    plain = _plain_conversion(kind, cells, at)
     if cells.map is None:
         return plain
     return _mapped(cells.map, cells.default, plain if cells.keep_unmapped else None)
 
 
-def _plain_conversion(kind: FieldKind, cells: CellSource, table: TableFormat) -> Convert:
+def _plain_conversion(kind: FieldKind, cells: CellSource, at: CellPlace) -> Convert:
+    table = at.context.table
     if isinstance(cells, UntypedCellSource):
         kind = FieldKind(cells.type or ("number" if cells.formula else "string"))
     if isinstance(cells, UnixCellSource) and cells.format is not None:
-        return _unix_converter(texts(cells.format), _zone(cells, table))
+        return _instant_converter(texts(cells.format), lambda time: int(time.timestamp()), cells, at)
     if kind in _NUMBERS and isinstance(cells, NumberCellSource):
         return _number_conversion(cells, table)
     if kind in {FieldKind.DATE, FieldKind.DATE_TIME} and isinstance(cells, DatedCellSource):
-        return _dated(kind, cells, table)
+        return _dated(kind, cells, at)
     if kind is FieldKind.BOOLEAN:
         return _boolean
     if isinstance(cells, TextCellSource) and cells.time_format is not None:
@@ -335,15 +351,13 @@ def _weighted_sum(separator: str, weights: list[Number], number: Callable[[str],
     return weighted_sum
 
 
-def _dated(kind: FieldKind, cells: DatedCellSource, table: TableFormat) -> Convert:
+def _dated(kind: FieldKind, cells: DatedCellSource, at: CellPlace) -> Convert:
+    table = at.context.table
     default = table.date_format if kind is FieldKind.DATE else table.date_time_format
     formats = texts(default if cells.format is None else cells.format)
-    return _date_converter(formats) if kind is FieldKind.DATE else _date_time_converter(formats, _zone(cells, table))
-
-
-def _zone(cells: DatedCellSource | UnixCellSource, table: TableFormat) -> ZoneInfo | dt.timezone:
-    name = table.time_zone if cells.time_zone is None else cells.time_zone
-    return dt.UTC if name == "UTC" else zone(name)
+    if kind is FieldKind.DATE:
+        return _date_converter(formats)
+    return _instant_converter(formats, dt.datetime.isoformat, cells, at)
 
 
 def _boolean(text: str) -> bool:
@@ -377,7 +391,7 @@ _MAX_SHOWN_CHARACTERS = 400
 
 @dataclass(frozen=True)
 class CellContext:
-    """What cells are read with: the format of the table, the position of a column, and the key of a row's company.
+    """What cells are read with: the table's format, the position of a column, the row's company, and local times.
 
     `index` gets the path of the value for its SourceError if the column does not exist. `identifier` is the path of the
     record's identifier. `watch` counts damaged cells; None if another reading of the same cells does.
@@ -388,6 +402,15 @@ class CellContext:
     company: ReadText
     identifier: str
     watch: RowWatch | None
+    times: LocalTimes
+
+
+class CellPlace(NamedTuple):
+    """What a value is read with, its path in the envelope, and the names of its columns for messages."""
+
+    context: CellContext
+    path: str
+    columns: str
 
 
 class SalvagedRow(Row):
@@ -415,7 +438,8 @@ def value_reader(path: str, kind: FieldKind, cells: CellSource, context: CellCon
     origin = " and ".join(f"column {column}" for column in cells.columns)
     if isinstance(cells, NumberCellSource) and cells.formula is not None:
         return _formula_reader(path, origin, cells, context.table, readers)
-    convert, text_of = _cell_conversion(kind, cells, context.table), _text_reader(cells, readers, context.company)
+    convert = _cell_conversion(kind, cells, CellPlace(context, path, origin))
+    text_of = _text_reader(cells, readers, context.company)
     if numbers := _numbers(cells.empty_if):
         convert = _emptied(convert, numbers)
     _watch(path, kind, cells, context, convert)

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
 from indexer.errors import SourceError
+from indexer.source.tables.local_times import Ambiguous, zone
 from indexer.toml_files import read_toml
 from mappings import COMPANY, RESOURCES, Resource
 from mappings.fields import Field, FieldKind, boolean, date_time, integer, string
@@ -69,7 +69,8 @@ class TableFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     currency: str | list[str] = ""
     date_format: str | list[str] | None = None
     date_time_format: str | list[str] | None = None
-    time_zone: str = "UTC"
+    time_zone: str | None = None
+    ambiguous: Ambiguous | None = None
     empty: list[str] = []
     trim: str = ""
     header_at: Annotated[int, msgspec.Meta(ge=1, le=_MAX_TITLE_LINES)] | None = None
@@ -91,7 +92,8 @@ class TableFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         if self.footer is not None:
             check_pattern("footer", self.footer)
         check_number_signs(self.decimal, self.thousands)
-        zone(self.time_zone)
+        if self.time_zone is not None:
+            zone(self.time_zone)
 
     @property
     def patterns(self) -> list[str]:
@@ -114,14 +116,6 @@ def _check_encoding(name: str) -> None:
         is_text = False
     if not is_text:
         raise ValueError(f"`encoding` is {name!r}: use a name such as utf-8, windows-1252 or utf-16")
-
-
-def zone(name: str) -> ZoneInfo:
-    """Return a time zone; raise ValueError for an unknown one."""
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(f"`time_zone` is {name!r}: use a name such as America/New_York") from None
 
 
 def texts(value: str | list[str] | None) -> list[str]:
@@ -255,11 +249,13 @@ class NumberCellSource(CellSource, frozen=True, kw_only=True, forbid_unknown_fie
 class DatedCellSource(CellSource, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A date or date-time: `format` has `strptime` formats, the first that fits counts; ISO 8601 if absent.
 
-    A text without an offset is in `time_zone`, by default that of the table.
+    A text without an offset is in `time_zone`; `ambiguous` says which hour is meant of one that comes twice. Both are
+    by default those of the table.
     """
 
     format: str | list[str] | None = None
     time_zone: str | None = None
+    ambiguous: Ambiguous | None = None
 
 
 class UnixCellSource(NumberCellSource, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -267,6 +263,7 @@ class UnixCellSource(NumberCellSource, frozen=True, kw_only=True, forbid_unknown
 
     format: str | list[str] | None = None
     time_zone: str | None = None
+    ambiguous: Ambiguous | None = None
 
 
 class UntypedCellSource(NumberCellSource, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -18,7 +18,7 @@ import msgspec
 from indexer.clock import epoch_time, now_microseconds
 from indexer.errors import InvalidRecordError, SourceError
 from indexer.source.files import file_identity, modified_microseconds
-from indexer.source.lines import ChangeStream, LineStream, RejectedLine, SourceLine, chained_resources
+from indexer.source.lines import ChangeStream, LineStream, Period, RejectedLine, SourceLine, chained_resources
 from indexer.source.tables.cells import CellContext, ReadText, SalvagedRow, constant_converter, value_reader
 from indexer.source.tables.column_map import (
     CELL_TYPES,
@@ -32,6 +32,7 @@ from indexer.source.tables.column_map import (
     envelope_fields,
     read_column_maps,
 )
+from indexer.source.tables.local_times import LocalTimes
 from indexer.source.tables.lossy_cells import CellFindings, RowWatch
 from indexer.source.tables.rows import (
     CsvRow,
@@ -107,6 +108,11 @@ class TableSource:
             found.setdefault(table.resource.alias, []).extend(table.findings.sentences())
         return found
 
+    @property
+    def times(self) -> list[str]:
+        """What times without an offset left open in the last complete pass, in sentences without full stops."""
+        return [f"{table.column_map.name}: {note}" for table in self._tables for note in table.times.notes()]
+
     def has(self, resource: Resource) -> bool:
         """Whether rows belong to the resource, or a column map declares a company."""
         return bool(self._of(resource)) or (resource is COMPANY and bool(self._companies))
@@ -171,10 +177,11 @@ class _TableChain:
     def lines(self, first: list[SourceLine]) -> Generator[SourceLine | RejectedLine]:
         """Yield some lines, then those of the files, with increasing positions."""
         yield from first
-        before = len(first)
+        before, arrived = len(first), dict[str, int]()
         for table in self.tables:
             table.skipped.clear()
             table.findings.clear()
+            table.times.begin(arrived)
             for file in table.files:
                 with table.open(file, before) as opened:
                     self.current = opened.position
@@ -198,6 +205,7 @@ class MappedTables:
         self.is_dated = column_map.declared.updated_at != ON_CHANGE
         self.skipped: Counter[str] = Counter()
         self.findings = CellFindings()
+        self.times = LocalTimes()
         self.header_notes: dict[str, list[DetectionNote]] = {}
         self._columns = _needed_columns(column_map)
         self._max_bytes = max_bytes
@@ -210,7 +218,8 @@ class MappedTables:
         declared, form = self.column_map.declared, file.form
         with file.open() as plain:
             rows = read_csv_rows(file.name, plain.reader, self._max_bytes, form, declared.quote)
-            header = TableHeader(self.column_map, file.name, self._header_cells(rows, file.name), self._undated)
+            names = self._header_cells(rows, file.name)
+            header = TableHeader(self.column_map, file.name, names, self._undated, self.times)
             if declared.footer is not None:
                 rows = self._without_footer(rows, file.name, declared.footer)
             yield OpenTable(self._converted(rows, file.name, before, self._converter(header)), plain.position, header)
@@ -254,21 +263,22 @@ class MappedTables:
                 self.skipped[reason] += 1
                 continue
             try:
-                data = convert(row, cells)
+                converted = convert(row, cells)
             except InvalidRecordError as error:
                 line = SourceLine(file, row.number, row.data, before, is_dated, optional)
                 yield self._salvaged(line, cells, error, convert)
             else:
                 convert.watch.add(cells, file, row.number)
-                yield SourceLine(file, row.number, data, before, is_dated, optional)
+                data, period = converted
+                yield SourceLine(file, row.number, data, before, is_dated, optional, period=period)
 
     def _salvaged(
         self, line: SourceLine, cells: Row, error: InvalidRecordError, convert: _RowConverter
     ) -> SourceLine | RejectedLine:
         """Return a row without its cells at fault if all of these may be empty, otherwise rejected with all faults."""
-        rest, faults = convert.salvaged(cells) if error.field else (b"", [error])
+        (rest, period), faults = convert.salvaged(cells) if error.field else ((b"", None), [error])
         if rest and convert.optional.issuperset(fault.member for fault in faults):
-            return line._replace(data=rest, emptied=tuple(faults))
+            return line._replace(data=rest, emptied=tuple(faults), period=period)
         all_faults = InvalidRecordError.of_all(faults)
         return RejectedLine(line, all_faults, self.resource, convert.identifier(cells), rest)
 
@@ -285,25 +295,30 @@ class OpenTable:
 @dataclass(frozen=True)
 class _RowConverter:
     header: TableHeader
-    envelope: Callable[[Row], dict[str, object]]
+    envelope: Callable[[Row], dict[str, Any]]
     identifier: Callable[[Row], frozenset[str] | None]
     skipped: Callable[[Row], str] | None  # why a row is left out, empty if it is not
     optional: frozenset[str]  # the paths of values that are left out if they cannot be read
     watch: RowWatch
 
-    def __call__(self, row: CsvRow, cells: Row) -> bytes:
-        """Return the envelope of a row; raise InvalidRecordError."""
+    def __call__(self, row: CsvRow, cells: Row) -> tuple[bytes, Period | None]:
+        """Return the envelope of a row, and its period if its time is left open; raise InvalidRecordError."""
         if row.error:
             raise InvalidRecordError("", row.error)
         if len(cells) != len(self.header.columns):
             raise InvalidRecordError("", f"has {len(cells)} cells, but the header has {len(self.header.columns)}")
-        return _encode(self.envelope(cells))
+        return self._encoded(cells)
 
-    def salvaged(self, cells: Row) -> tuple[bytes, list[InvalidRecordError]]:
-        """Return the envelope of a row without its cells at fault, and their faults."""
+    def _encoded(self, cells: Row) -> tuple[bytes, Period | None]:
+        envelope = self.envelope(cells)
+        period = self.header.times.ordered(envelope, self.header.column_map.resource.identifier)
+        return _encode(envelope), period
+
+    def salvaged(self, cells: Row) -> tuple[tuple[bytes, Period | None], list[InvalidRecordError]]:
+        """Return the envelope of a row without its cells at fault, its period, and their faults."""
         row = SalvagedRow(cells)
-        envelope = _encode(self.envelope(row))
-        return envelope, list({(fault.field, fault.reason): fault for fault in row.faults}.values())
+        encoded = self._encoded(row)
+        return encoded, list({(fault.field, fault.reason): fault for fault in row.faults}.values())
 
 
 def _cleaner(declared: TableFormat) -> Callable[[Row], Row] | None:
@@ -400,7 +415,7 @@ class ValueExtractor(NamedTuple):
 
 @dataclass(frozen=True)
 class TableHeader:
-    """The columns of a table, its column map, the name of its file for messages, and the time of rows without one.
+    """The columns of a table, its column map, the name of its file for messages, and the times of its rows.
 
     `watch` counts damaged cells; None for another reading of the same cells.
     """
@@ -408,16 +423,17 @@ class TableHeader:
     column_map: ColumnMap
     file: str
     columns: list[str]
-    undated: str  # ISO 8601
+    undated: str  # the time of rows without one, ISO 8601
+    times: LocalTimes
     watch: RowWatch | None = None
 
-    def envelope_builder(self) -> Callable[[Row], dict[str, object]]:
+    def envelope_builder(self) -> Callable[[Row], dict[str, Any]]:
         """Return the function that turns a row into an envelope; raise SourceError for an unknown column."""
         resource, declared = self.column_map.resource, self.column_map.declared
         members = self._members("", [(field, getattr(declared, field.name)) for field in envelope_fields(resource)])
         record = self._members("record.", self._record_values())
 
-        def envelope(row: Row) -> dict[str, object]:
+        def envelope(row: Row) -> dict[str, Any]:
             return {**_extracted(members, row), "record": _extracted(record, row)}
 
         return envelope
@@ -499,7 +515,7 @@ class TableHeader:
         try:
             identifier = f"record.{self.column_map.resource.identifier}"
             table, company = self.column_map.declared, self._company(path)
-            context = CellContext(table, self.index_of, company, identifier, watch)
+            context = CellContext(table, self.index_of, company, identifier, watch, self.times)
             read = value_reader(path, kind, cells, context)
         except ValueError as error:
             shown = f" {cells.text!r}" if cells.text else ""
@@ -523,7 +539,7 @@ class TableHeader:
         return ValueExtractor(lambda _: value, is_constant=True)
 
 
-def _extracted(members: dict[str, ValueExtractor], row: Row) -> dict[str, object]:
+def _extracted(members: dict[str, ValueExtractor], row: Row) -> dict[str, Any]:
     return {name: value for name, member in members.items() if (value := member.extract(row)) is not None}
 
 

@@ -83,6 +83,14 @@ def test_an_unknown_time_zone_is_reported_if_no_other_is_given() -> None:
     assert listing(zone="Pacific Time Zone").omitted == ()
 
 
+def test_a_time_that_no_zone_makes_local_is_shown_as_it_is_and_said_so() -> None:
+    at, local = DAY | {"OpenHouseStartTime": AT}, DAY | {"OpenHouseStartTime": "2026-07-04T10:00:00"}
+    assert listing(at, local).assumed == (
+        ("OpenHouse.OpenHouseStartTime", "without a time zone of the listing, shown as they are", f"{AT!r}"),
+    )
+    assert listing(at, zone=LOS_ANGELES).assumed == listing(at, time_zone=NEW_YORK).assumed == ()
+
+
 @pytest.mark.parametrize(
     ("house", "reason"),
     [

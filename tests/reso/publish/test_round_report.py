@@ -114,3 +114,22 @@ async def test_sources_that_record_their_state_at_once_do_not_overwrite_each_oth
     await record_replication(engine, standing(0))
     await asyncio.gather(*(record_replication(engine, value) for value in all_of_them))
     assert await read_replications(engine) == all_of_them
+
+
+async def test_times_without_an_offset_are_said_to_be_taken_as_utc_and_lose_no_state(
+    bench: Bench, tmp_path: Path
+) -> None:
+    async with serve_in_loop() as server:
+        put(server, "Property", "a", "b", **ON_SALE, stamped="2026-03-02T01:45:00")
+        put(server, "Property", "c", **ON_SALE)
+        async with ReplicationBench(bench, server, tmp_path).rounds(changes="timestamps") as rounds:
+            first = (await rounds.run_round()).lines
+            assert [line for line in first if "offset" in line] == [
+                "Property.ModificationTimestamp: 2 without an offset, taken as UTC; for example, 'a' is "
+                "'2026-03-02T01:45:00'."
+            ]
+            # In the hour that comes twice.
+            put(server, "Property", "a", **ON_SALE, City="Standard", stamped="2026-03-02T01:10:00")
+            await rounds.run_round()
+        served = {name: found["record"]["City"] for name, found in (await bench.served(LISTING)).items()}
+        assert served["a"] == "Standard"

@@ -344,3 +344,17 @@ async def test_a_source_that_keeps_finer_times_than_it_shows_is_followed(tmp_pat
             put(server, "Property", "K3", stamped="2026-03-02T08:00:00.124100Z")
             await walks.follow_changes()
             assert mirror.held().keys() == {"K1", "K2", "K3"}
+
+
+async def test_a_change_in_the_hour_that_comes_twice_is_found_although_its_time_is_earlier(tmp_path: Path) -> None:
+    """Of a source whose times have no offset."""
+    async with serve_in_loop() as server, open_mirror(server, tmp_path, page_size=1) as mirror:
+        walks = mirror.walks["Property"]
+        put(server, "Property", "K1", "K2", stamped="2026-03-02T00:30:00")
+        await walks.load()
+        for shown, city in (("01:45:00", "Daylight"), ("01:10:00", "Standard"), ("02:00:00", "Later")):
+            put(server, "Property", "K1" if shown < "02" else "K2", stamped=f"2026-03-02T{shown}", City=city)
+            for _ in range(3):
+                await walks.follow_changes()
+                await walks.recheck_recent()
+            assert mirror.is_equal(), shown
