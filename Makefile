@@ -16,7 +16,7 @@ SBOM := $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-rep
 SHARDED := tests/indexer/faults tests/indexer/indices/test_alias_swaps.py tests/indexer/rebuild/test_swaps_together.py \
 	tests/indexer/updates tests/indexer/changes
 
-.PHONY: help install develop demo test check lint redis promtool chromium podman image image-suite soak reso chaos chaos-machine chaos-shards chaos-soak disasters siege fuzz mutants openapi screenshots bench bench-quick bench-load guard wheels lock sbom clean
+.PHONY: help install develop demo test check lint redis promtool chromium podman image image-suite soak soak-troubles reso chaos chaos-machine chaos-shards chaos-soak disasters siege fuzz mutants openapi screenshots bench bench-quick bench-load guard wheels lock sbom clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -75,6 +75,9 @@ image-suite: develop podman  ## Run the standard tests with the Python of the im
 
 soak: develop  ## Run the fault, history and consumer tests with all repetitions; takes about 45 minutes.
 	$(BIN)/pytest --soak -s tests/indexer tests/consumer
+
+soak-troubles: develop  ## Break and heal 200 records at random in 100 runs with kills, three times; takes about 40 minutes.
+	$(BIN)/pytest --soak -s tests/indexer/troubles/test_random_breaks.py
 
 reso: develop  ## Run RESO's test tool: COMMANDER=DIR is a built checkout of web-api-commander; takes about 5 minutes.
 	@$(BIN)/python -m tests.odata.commander $(COMMANDER)

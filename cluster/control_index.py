@@ -87,11 +87,14 @@ def mark_id(alias: str) -> str:
 class StandingTroubles(msgspec.Struct, frozen=True):
     """How many records of a resource are not served as their source says (`indexer.troubles`).
 
-    `since` is when the oldest of them was first read so, in milliseconds since 1970, 0 without any.
+    `since` is when the oldest of them was first read so, in milliseconds since 1970, 0 without any. `pending` and
+    `pending_since` are those that no run has looked at since they were due to be withdrawn, or that are not due yet.
     """
 
     count: int = 0
     since: int = 0
+    pending: int = 0
+    pending_since: int = 0
 
 
 def troubles_id(alias: str) -> str:
@@ -101,7 +104,13 @@ def troubles_id(alias: str) -> str:
 def total_troubles(of_resources: Iterable[StandingTroubles]) -> StandingTroubles:
     """Return the number of records of all resources, and since when the oldest stands."""
     standing = [found for found in of_resources if found.count]
-    return StandingTroubles(sum(found.count for found in standing), min((found.since for found in standing), default=0))
+    pending = [found for found in standing if found.pending]
+    return StandingTroubles(
+        sum(found.count for found in standing),
+        min((found.since for found in standing), default=0),
+        sum(found.pending for found in pending),
+        min((found.pending_since for found in pending), default=0),
+    )
 
 
 def troubles_sentence(standing: StandingTroubles) -> str:
@@ -110,6 +119,18 @@ def troubles_sentence(standing: StandingTroubles) -> str:
     source = "its source says" if standing.count == 1 else "their source says"
     since = time.strftime("%Y-%m-%d %H:%M", time.gmtime(standing.since / 1000))
     return f"{subject} not served as {source}, since {since} UTC."
+
+
+def overdue_sentence(standing: StandingTroubles, hours: float) -> str:
+    """Return that records are still served as before after their hours, in a sentence, empty if none is."""
+    if not standing.pending or standing.pending_since / 1000 + hours * 3600 > time.time():
+        return ""
+    since = time.strftime("%Y-%m-%d %H:%M", time.gmtime(standing.pending_since / 1000))
+    return (
+        f"No run has withdrawn the records that stand on the list since {since} UTC, longer than the {hours:g} hours "
+        "of BROKERAGE_TROUBLE_HOURS: listings may be shown for sale that are not. Run `brokerage index troubles "
+        "--withdraw`, and schedule it."
+    )
 
 
 async def ensure_index(client: AsyncElasticsearch, index: str, body: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from indexer.rollback import rollback, rollback_target
 from indexer.settings import IndexerContext, IndexerSettings
 from indexer.source.lines import ChangeStream, LineStream, RejectedLine, Source, SourceLine
 from indexer.source.opener import FolderSource, open_source
-from indexer.troubles import dismiss, troubles
+from indexer.troubles import dismiss, troubles, withdraw
 from indexer.update import update
 
 __all__ = [
@@ -55,4 +55,5 @@ __all__ = [
     "status",
     "troubles",
     "update",
+    "withdraw",
 ]

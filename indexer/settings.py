@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from elasticsearch import AsyncElasticsearch
 
@@ -75,6 +75,9 @@ def replica_settings(replicas: str) -> dict[str, Any]:
     return {"index.auto_expand_replicas": False, "index.number_of_replicas": int(match["number"])}
 
 
+TroublePolicy: TypeAlias = Literal["off_market", "withhold", "keep"]
+
+
 @dataclass(frozen=True)
 class IndexerSettings:
     """Bulk requests, limits on what may be swapped in, waits, and retention."""
@@ -136,7 +139,7 @@ class IndexerSettings:
         "BROKERAGE_GROWTH_LIMIT", 0.5, "Share of the live records that a rebuild may add; 10 may always be added."
     )
     tombstone_days: int = setting("BROKERAGE_TOMBSTONE_DAYS", 30, "Days for which tombstones are kept.")
-    trouble_policy: Literal["off_market", "withhold", "keep"] = setting(
+    trouble_policy: TroublePolicy = setting(  # noqa: RUF009 - a field, as the others
         "BROKERAGE_TROUBLE_POLICY",
         "off_market",
         "What becomes of a record whose newest line cannot be read: off_market (of a listing that is for sale), "

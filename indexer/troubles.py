@@ -39,7 +39,7 @@ from indexer.generations.lifecycle import GenerationLifecycle
 from indexer.lock import ignore_wait
 from indexer.reporting.report import Fault, RunSummary
 from indexer.scan import IndexRow, StoredDocument, fetch_documents, look_up_rows
-from indexer.settings import IndexerContext
+from indexer.settings import IndexerContext, TroublePolicy
 from indexer.source.lines import RejectedLine
 from mappings import COMPANY, LISTING, RESOURCES, Resource
 from mappings.listing import FOR_SALE_STATUSES
@@ -65,7 +65,8 @@ class Trouble(msgspec.Struct, kw_only=True):
 
     `field` and `reason` are those of the newest line that could not be read, `origin` its file and line. `version` is
     that of the state that the index had of the record, -1 if it had none: a later one ends the trouble. `company` is
-    empty if it is not known.
+    empty if it is not known. `policy` is that of the source, None for the setting's. `looked_at` is when a run has
+    withdrawn the record, or found nothing to withdraw.
     """
 
     resource: str
@@ -77,7 +78,9 @@ class Trouble(msgspec.Struct, kw_only=True):
     reason: str
     origin: str
     version: int
+    policy: TroublePolicy | None = None
     dismissed: int | None = None
+    looked_at: int | None = None
 
 
 async def standing_troubles(context: IndexerContext, resources: Sequence[Resource]) -> dict[Resource, list[Trouble]]:
@@ -117,8 +120,18 @@ def _decoded(part: Mapping[str, Any] | None) -> list[Trouble]:
     return [] if part is None else msgspec.convert(part["_source"]["troubles"], list[Trouble])
 
 
-async def _save(context: IndexerContext, resource: Resource, raised: Iterable[Trouble], ended: Iterable[str]) -> None:
-    """Write some troubles of a resource, remove those of some records, and write the totals."""
+async def _save(
+    context: IndexerContext,
+    resource: Resource,
+    raised: Iterable[Trouble],
+    ended: Iterable[str] = (),
+    *,
+    is_mark: bool = False,
+) -> None:
+    """Write some troubles of a resource, remove those of some records, and write the totals.
+
+    With `is_mark`, one that another run has changed or ended since it was read stays so.
+    """
     changes: dict[str, Trouble | None] = {**dict.fromkeys(ended), **{trouble.id: trouble for trouble in raised}}
     if not changes:
         return
@@ -128,17 +141,23 @@ async def _save(context: IndexerContext, resource: Resource, raised: Iterable[Tr
     for identifier, change in changes.items():
         by_part.setdefault(parts[bucket(identifier) % _PARTS], {})[identifier] = change
     for part, changed in by_part.items():
-        await _change(context, part, changed)
+        await _change(context, part, changed, is_mark=is_mark)
     await _write_totals(context, [resource])
 
 
-async def _change(context: IndexerContext, name: str, changes: Mapping[str, Trouble | None]) -> None:
+async def _change(context: IndexerContext, name: str, changes: Mapping[str, Trouble | None], *, is_mark: bool) -> None:
     """Apply changes to one document; try again if another run has written it in between."""
     index = context.connection.control_index
     while True:
         (part,) = await read_documents(context, [name])
         known: dict[str, Trouble | None] = {trouble.id: trouble for trouble in _decoded(part)}
-        left = [trouble for trouble in {**known, **changes}.values() if trouble is not None]
+        seen = {name: trouble.seen for name, trouble in known.items() if trouble is not None}
+        made = {
+            name: change
+            for name, change in changes.items()
+            if not is_mark or (change is not None and seen.get(name) == change.seen)
+        }
+        left = [trouble for trouble in {**known, **made}.values() if trouble is not None]
         condition = {"op_type": "create"} if part is None else unchanged(part)
         try:
             await context.cluster.index(
@@ -154,11 +173,22 @@ async def _write_totals(context: IndexerContext, resources: Sequence[Resource]) 
     (standing, known), totals = await _read_lists(context, resources), dict[Resource, StandingTroubles]()
     for resource, troubles_of in standing.items():
         since = [trouble.since for trouble in troubles_of if trouble.dismissed is None]
-        totals[resource] = StandingTroubles(len(since), min(since, default=0))
+        pending = [
+            trouble.since
+            for trouble in troubles_of
+            if trouble.dismissed is None and not trouble.looked_at and _is_withdrawn(context, resource, trouble)
+        ]
+        totals[resource] = StandingTroubles(len(since), min(since, default=0), len(pending), min(pending, default=0))
         if totals[resource] != known[resource]:
             (name,), document = _names(context, [resource]), msgspec.to_builtins(totals[resource])
             await context.cluster.index(index=context.connection.control_index, id=name, document=document)
     return totals
+
+
+def _is_withdrawn(context: IndexerContext, resource: Resource, trouble: Trouble) -> bool:
+    """Whether a record is withdrawn after its hours, if it is on the market."""
+    policy = trouble.policy or context.settings.trouble_policy
+    return resource is LISTING if policy == "off_market" else policy == "withhold" and resource is not COMPANY
 
 
 async def read_totals(context: IndexerContext, resources: Sequence[Resource]) -> dict[Resource, StandingTroubles]:
@@ -244,6 +274,7 @@ def _troubles(
             reason=fault.reason,
             origin=fault.origin,
             version=_UNKNOWN if row is None else row.version,
+            policy=fault.policy,
         )
         if earlier is not None:
             is_same = (earlier.field, earlier.reason) == (fault.field, fault.reason)
@@ -264,7 +295,7 @@ async def raise_kept(candidate: Candidate) -> None:
     if kept:
         faults, known = candidate.job.dead_letters.records, await _by_identifier(context, resource)
         rows = await look_up_rows(context, candidate.index, kept)
-        await _save(context, resource, _troubles(resource, {name: faults[name] for name in kept}, rows, known), ())
+        await _save(context, resource, _troubles(resource, {name: faults[name] for name in kept}, rows, known))
 
 
 async def end_replaced(context: IndexerContext, candidates: Sequence[Candidate]) -> None:
@@ -323,41 +354,69 @@ def _served(row: IndexRow | None) -> Served:
     return Served.OFF_MARKET if row.reason == TombstoneReason.UNREADABLE else Served.BEFORE
 
 
-async def dismiss(context: IndexerContext, resource: Resource, identifiers: Collection[str]) -> list[str]:
-    """Accept what is served of some records; return those of them that are not on the list.
+async def dismiss(
+    context: IndexerContext, resource: Resource, identifiers: Collection[str], company: str | None = None
+) -> list[str]:
+    """Accept what is served of some records, with a company of its own; return those that are not on the list.
 
     A dismissed record stays as it is served, and counts again if its next line is wrong in another way.
     """
     with translate_client_errors():
         known, now = await _by_identifier(context, resource), now_milliseconds()
-        found = known.keys() & identifiers
-        await _save(context, resource, [structs.replace(known[name], dismissed=now) for name in found], ())
+        found = {name for name in known.keys() & identifiers if company in {None, known[name].company}}
+        await _save(context, resource, [structs.replace(known[name], dismissed=now) for name in found], is_mark=True)
         return sorted({*identifiers} - found)
 
 
-async def withdraw_due(context: IndexerContext, on_wait: Callable[[str], None] = ignore_wait) -> None:
-    """Withdraw the records that have been on the list for BROKERAGE_TROUBLE_HOURS. Call it without a write lock."""
-    settings = context.settings
-    if settings.trouble_policy == "keep":
-        return
-    until = now_milliseconds() - int(settings.trouble_hours * _HOUR_MILLISECONDS)
-    for resource, standing in (await standing_troubles(context, RESOURCES)).items():
-        due = [trouble for trouble in standing if trouble.dismissed is None and trouble.since <= until]
-        if resource is COMPANY or not due:
+async def withdraw(
+    context: IndexerContext,
+    resources: Sequence[Resource] = RESOURCES,
+    company: str | None = None,
+    on_wait: Callable[[str], None] = ignore_wait,
+) -> dict[str, list[str]]:
+    """Withdraw the records that are due, and return them by resource; raise ElasticsearchError or LockedError."""
+    with translate_client_errors():
+        return await withdraw_due(context, on_wait, resources, company)
+
+
+async def withdraw_due(
+    context: IndexerContext,
+    on_wait: Callable[[str], None] = ignore_wait,
+    resources: Sequence[Resource] = RESOURCES,
+    company: str | None = None,
+) -> dict[str, list[str]]:
+    """Withdraw the records that have been on the list for BROKERAGE_TROUBLE_HOURS, and return them by resource.
+
+    Call it without a write lock.
+    """
+    now, withdrawn = now_milliseconds(), dict[str, list[str]]()
+    until = now - int(context.settings.trouble_hours * _HOUR_MILLISECONDS)
+    for resource, standing in (await standing_troubles(context, resources)).items():
+        due = [
+            trouble
+            for trouble in standing
+            if trouble.dismissed is None and trouble.since <= until and company in {None, trouble.company}
+        ]
+        due = [trouble for trouble in due if _is_withdrawn(context, resource, trouble)]
+        if not due:
             continue
         live = await GenerationLifecycle(context, resource).live()
         # Most of them were withdrawn before, or are not on the market: no lock is needed to see that.
         if live and await _withdrawals(context, resource, live, due):
             async with open_write_session(context, resource, on_wait) as session:
                 await session.lifecycle.refresh(session.live)
-                withdrawn = await _withdrawals(context, resource, session.live, due)
+                documents = await _withdrawals(context, resource, session.live, due)
                 sender = session.sender()
                 writes = [
                     BulkWrite(document.id, version, document.stamped_source(*session.stamps.next_stamp()), document)
-                    for document, version in withdrawn
+                    for document, version in documents
                 ]
                 await write_all(sender, writes)
                 await session.publish()
+            withdrawn[resource.alias] = sorted(document.id for document, _ in documents)
+        new = [structs.replace(trouble, looked_at=now) for trouble in due if not trouble.looked_at]
+        await _save(context, resource, new, is_mark=True)
+    return withdrawn
 
 
 async def _withdrawals(
@@ -369,9 +428,12 @@ async def _withdrawals(
     standing = [
         trouble.id for trouble in due if _served(rows.get(trouble.id)) is Served.BEFORE and not _is_over(trouble, rows)
     ]
-    is_withheld = context.settings.trouble_policy == "withhold"
+    withheld = {trouble.id for trouble in due if (trouble.policy or context.settings.trouble_policy) == "withhold"}
     documents = [
-        (withdrawn_document(resource, document, rows[document.id], is_withheld=is_withheld), rows[document.id])
+        (
+            withdrawn_document(resource, document, rows[document.id], is_withheld=document.id in withheld),
+            rows[document.id],
+        )
         for document in await fetch_documents(context, live, standing)
     ]
     return [

@@ -16,7 +16,7 @@ from elasticsearch import ApiError, AsyncElasticsearch, AuthorizationException
 from rich.filesize import decimal
 
 from cluster.connection import ConnectionSettings
-from cluster.control_index import Mark, total_troubles, troubles_sentence
+from cluster.control_index import Mark, overdue_sentence, total_troubles, troubles_sentence
 from cluster.index_state import (
     FLOOD_BLOCK_SETTING,
     SHARD_COLUMNS,
@@ -78,12 +78,13 @@ async def keys_finding(client: AsyncElasticsearch, connection: ConnectionSetting
     return await _read_and_check(KEYS_SUBJECT, "`read` on `api_keys`", check)
 
 
-async def troubles_finding(engine: StatusReader, connection: ConnectionSettings) -> Finding:
+async def troubles_finding(engine: StatusReader, connection: ConnectionSettings, hours: float) -> Finding:
     """Return whether records are not served as their source says. Requires `read` on the control index."""
     total = total_troubles((await read_standing(engine, connection)).values())
     if not total.count:
         return Finding(subject=TROUBLES, detail="every record is served as its source says")
-    return warning(TROUBLES, "some records differ", troubles_sentence(total), "See `brokerage index troubles`.")
+    said = f"{troubles_sentence(total)} {overdue_sentence(total, hours)}".rstrip()
+    return warning(TROUBLES, "some records differ", said, "See `brokerage index troubles`.")
 
 
 async def _read_and_check(subject: str, needed: str, check: Callable[[], Awaitable[Finding]]) -> Finding:

@@ -138,7 +138,7 @@ async def _check_cluster(
         of_indices = [_no_indices(connection)]
     live = [alias for alias, found in indices.by_name.items() if found]
     loaded = [alias for alias in map(connection.alias, RESOURCES) if indices.by_name[alias]]
-    gigabytes = load_settings(IndexerSettings, os.environ).shard_gigabytes
+    indexing = load_settings(IndexerSettings, os.environ)
     return [
         *(finding for finding in of_service if finding.subject in CLUSTER_SUBJECTS),
         await tls_finding(connection),
@@ -148,10 +148,10 @@ async def _check_cluster(
         *await _run(services, checks),
         await keys_finding(client, connection),
         *await node_findings(engine, indices),
-        *await shard_findings(engine, loaded, gigabytes),
+        *await shard_findings(engine, loaded, indexing.shard_gigabytes),
         *await time_findings(client, connection, indices.marks, live),
         await identifier_finding(client, connection),
-        await run_check(TROUBLES, partial(troubles_finding, engine, connection)),
+        await run_check(TROUBLES, partial(troubles_finding, engine, connection, indexing.trouble_hours)),
     ], False
 
 

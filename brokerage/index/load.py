@@ -98,6 +98,8 @@ def reindex(  # noqa: PLR0913 - one parameter for each option
         if dry_run:
             if processes > 1:
                 print_error_line("Note: a dry run reads with one process, without --processes.")
+            if force:
+                print_error_line("Note: a dry run checks lines only, and swaps nothing, so --force changes nothing.")
             _dry_run(opened, chosen, covered, as_json=as_json)
         request = indexer.RebuildRequest(chosen, covered, force, processes, questions_first_loads=True)
         summary = rebuild(opened, request, as_json=as_json)

@@ -127,6 +127,8 @@ def status_notes(states: Iterable[ResourceStatus]) -> Iterator[str]:
                 f"{state.resource}: {troubles_sentence(state.troubles)} "
                 f"See `brokerage index troubles {state.resource}`."
             )
+        if state.overdue:
+            yield f"{state.resource}: {state.overdue}"
         if state.build is not None:
             yield _unfinished(state.build)
         if state.last is not None and state.last.dead_letters:

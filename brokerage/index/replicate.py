@@ -7,12 +7,15 @@ import asyncio
 import os
 import sys
 import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import NoReturn
 
 import rich_click as click
+from click.core import ParameterSource
 
 import indexer
 from brokerage.completion import files
@@ -27,6 +30,8 @@ from indexer.reso.probe import probe_source
 from indexer.reso.replication import RoundResult, open_replication
 from indexer.reso.settings import ResoSettings
 from indexer.reso.source_map import AUTO, BY_EVENTS, BY_TIMESTAMPS, ReplicationPlan, profile_names, read_map
+
+_WITHDRAW_SECONDS = 60.0
 
 
 @click.command(
@@ -68,7 +73,9 @@ from indexer.reso.source_map import AUTO, BY_EVENTS, BY_TIMESTAMPS, ReplicationP
 @click.option("--sole", is_flag=True, help="The only source of the company: delete records that it lacks.")
 @click.option("--once/--follow", "is_once", default=True, help="Run one round, or rounds until stopped.")
 @JSON_OPTION
+@click.pass_context
 def replicate(  # noqa: PLR0913 - options
+    context: click.Context,
     *,
     url: str,
     probe: bool,
@@ -91,6 +98,7 @@ def replicate(  # noqa: PLR0913 - options
     BROKERAGE_RESO_CLIENT_ID and BROKERAGE_RESO_CLIENT_SECRET.
     """
     if probe:
+        _require_probe_options(context)
         _probe_and_exit(url, map_file, profile or "", system)
     if company is None:
         raise click.UsageError("Missing option '--company'.")
@@ -108,6 +116,7 @@ def replicate(  # noqa: PLR0913 - options
             sole,
             source.dialect,
             frozenset(without),
+            source.policy,
         )
         with progress_display(as_json=as_json) as shown:
             work = partial(_replicate, plan=plan, settings=settings, shown=shown, is_once=is_once)
@@ -133,7 +142,10 @@ async def _replicate(
         if not sys.stdout.isatty() and sys.stderr.isatty():
             _say(sentence)
 
-    async with open_replication(context, plan, settings, shown.show, report_wait) as rounds:
+    async with (
+        _withdrawing(context, report),
+        open_replication(context, plan, settings, shown.show, report_wait) as rounds,
+    ):
         while True:
             done = await rounds.run_round()
             failures = chain.from_iterable(map(failure_lines, done.summary.resources))
@@ -142,6 +154,42 @@ async def _replicate(
             if is_once:
                 return done
             await asyncio.sleep(settings.poll_seconds)
+
+
+@asynccontextmanager
+async def _withdrawing(context: indexer.IndexerContext, report: Callable[[str], None]) -> AsyncIterator[None]:
+    """Withdraw at once and every minute what is due, also while the source does not answer or a run waits for it."""
+
+    async def withdraw() -> None:
+        try:
+            await indexer.withdraw(context)
+        except (indexer.ElasticsearchError, indexer.LockedError) as error:
+            report(str(error))
+
+    async def repeat() -> None:
+        while True:
+            await asyncio.sleep(_WITHDRAW_SECONDS)
+            await withdraw()
+
+    await withdraw()
+    withdrawing = asyncio.create_task(repeat())
+    try:
+        yield
+    finally:
+        withdrawing.cancel()
+        with suppress(asyncio.CancelledError):
+            await withdrawing
+
+
+_NOT_PROBED = ("company", "without", "prefix", "time_zone", "changes", "sole", "is_once", "as_json")
+
+
+def _require_probe_options(context: click.Context) -> None:
+    """Raise UsageError for an option that a probe would ignore."""
+    for parameter in context.command.params:
+        is_given = context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
+        if parameter.name in _NOT_PROBED and is_given:
+            raise click.UsageError(f"{parameter.opts[0]} is not for --probe.")
 
 
 def _probe_and_exit(url: str, map_file: Path | None, profile: str, system: str) -> NoReturn:

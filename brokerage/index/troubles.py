@@ -1,6 +1,8 @@
 """`brokerage index troubles`: the records that are not served as their source says."""
 
 import datetime as dt
+from collections.abc import Sequence
+from typing import NoReturn
 
 import msgspec
 import orjson
@@ -9,11 +11,11 @@ from rich.table import Table
 
 import indexer
 from brokerage.help import epilog
-from brokerage.index.runner import JSON_OPTION, RESOURCE_CHOICE, RESOURCES_BY_NAME, run_on_cluster
+from brokerage.index.runner import JSON_OPTION, RESOURCE_CHOICE, RESOURCES_BY_NAME, print_error_line, run_on_cluster
 from brokerage.tables import plain_table, print_table
-from brokerage_feed.terminal import ExitCode, echo, fail
+from brokerage_feed.terminal import ExitCode, echo
 from indexer.troubles import ListedTrouble
-from mappings import RESOURCES
+from mappings import RESOURCES, Resource
 
 _COLUMNS = ("Resource", "Company", "Record", "Since, UTC", "Served", "Field", "Reason", "Read from")
 
@@ -23,7 +25,9 @@ _COLUMNS = ("Resource", "Company", "Record", "Since, UTC", "Served", "Field", "R
         "brokerage index troubles",
         "brokerage index troubles listings --company acme --json",
         "brokerage index troubles listings --dismiss L-1",
-        exits="0 the list is empty, or all of it is dismissed, 1 it is not, 2 usage error, 3 Elasticsearch unavailable",
+        "brokerage index troubles --withdraw",
+        exits="0 the list is empty, or all of it is dismissed, or --withdraw is done, 1 a record is on the list, or "
+        "with --dismiss is not, 2 usage error, 3 Elasticsearch unavailable",
     )
 )
 @click.argument("resources", nargs=-1, type=RESOURCE_CHOICE, metavar="[RESOURCE]...")
@@ -34,17 +38,27 @@ _COLUMNS = ("Resource", "Company", "Record", "Since, UTC", "Served", "Field", "R
     metavar="ID",
     help="Accept what is served of a record of RESOURCE until its line is wrong in another way; repeatable.",
 )
+@click.option(
+    "--withdraw",
+    is_flag=True,
+    help="Withdraw now what has been on the list for BROKERAGE_TROUBLE_HOURS, without a source; for a scheduler.",
+)
 @JSON_OPTION
-def troubles(*, resources: tuple[str, ...], company: str | None, dismiss: tuple[str, ...], as_json: bool) -> None:
+def troubles(
+    *, resources: tuple[str, ...], company: str | None, dismiss: tuple[str, ...], withdraw: bool, as_json: bool
+) -> None:
     """List the records whose newest line could not be read, so that they are not served as their source says.
 
     A record leaves the list when a later line of it is served, or when a full source has it in a readable form or lacks
     it. BROKERAGE_TROUBLE_POLICY and BROKERAGE_TROUBLE_HOURS say what is served of it until then.
     """
+    if dismiss and withdraw:
+        raise click.UsageError("Give --dismiss or --withdraw, not both.")
     if dismiss:
-        _dismiss(resources, dismiss)
-        return
+        _dismiss(resources, dismiss, company, as_json=as_json)
     chosen = [RESOURCES_BY_NAME[name] for name in resources] or RESOURCES
+    if withdraw:
+        _withdraw(chosen, company, as_json=as_json)
     listed = run_on_cluster(lambda context: indexer.troubles(context, chosen, company))
     if as_json:
         echo(orjson.dumps([msgspec.to_builtins(entry.trouble) | {"served": entry.served} for entry in listed]))
@@ -55,17 +69,34 @@ def troubles(*, resources: tuple[str, ...], company: str | None, dismiss: tuple[
     raise SystemExit(int(any(entry.trouble.dismissed is None for entry in listed)))
 
 
-def _dismiss(resources: tuple[str, ...], identifiers: tuple[str, ...]) -> None:
+def _withdraw(resources: Sequence[Resource], company: str | None, *, as_json: bool) -> NoReturn:
+    found = run_on_cluster(lambda context: indexer.withdraw(context, resources, company, print_error_line))
+    if as_json:
+        echo(orjson.dumps({"withdrawn": found}))
+    else:
+        lines = [f"Withdrawn of {alias}: {', '.join(names)}." for alias, names in found.items()]
+        echo("\n".join(lines) or "Nothing to withdraw.")
+    raise SystemExit(0)
+
+
+def _dismiss(
+    resources: tuple[str, ...], identifiers: tuple[str, ...], company: str | None, *, as_json: bool
+) -> NoReturn:
     if len(resources) != 1:
         raise click.UsageError("Name the one resource that the identifiers of --dismiss are of.")
     resource = RESOURCES_BY_NAME[resources[0]]
 
-    async def work(context: indexer.IndexerContext) -> list[str]:
-        return await indexer.dismiss(context, resource, identifiers)
-
-    if missing := run_on_cluster(work):
-        fail(f"Not on the list of {resource.alias}: {', '.join(missing)}.", ExitCode.FAILED)
-    echo(f"Dismissed: {', '.join(identifiers)}.")
+    missing = run_on_cluster(lambda context: indexer.dismiss(context, resource, identifiers, company))
+    dismissed = [name for name in identifiers if name not in missing]
+    if as_json:
+        echo(orjson.dumps({"dismissed": dismissed, "missing": missing}))
+    else:
+        if dismissed:
+            echo(f"Dismissed: {', '.join(dismissed)}.")
+        if missing:
+            of_company = f" and {company}" if company else ""
+            echo(f"Not on the list of {resource.alias}{of_company}: {', '.join(missing)}.", err=True)
+    raise SystemExit(ExitCode.FAILED if missing else ExitCode.SUCCESS)
 
 
 def _table(listed: list[ListedTrouble]) -> Table:

@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from cluster.control_index import StandingTroubles, read_mark
+from cluster.control_index import StandingTroubles, overdue_sentence, read_mark
 from cluster.index_state import (
     SHARD_COLUMNS,
     IndexFragmentation,
@@ -41,6 +41,7 @@ class ResourceStatus:
     size: int
     fragmentation: IndexFragmentation | None  # of the live index
     troubles: StandingTroubles  # records that are not served as their source says
+    overdue: str  # that some of them have been so for too long, in a sentence; empty if none has
     is_current: bool  # the live index has the schema that this program declares
     mark: int | None
     is_mark_ahead: bool  # of this host's clock, by more than BROKERAGE_CLOCK_SECONDS
@@ -66,6 +67,7 @@ async def _status(
     present = await lifecycle.generations()
     live, alias = present.live, lifecycle.alias
     mark = await read_mark(context.client, context.connection.control_index, alias)
+    standing = (await read_totals(context, [resource]))[resource]
     problems, is_whole = await shard_problems(context, live) if live else ([], True)
     return ResourceStatus(
         resource=resource.alias,
@@ -78,7 +80,8 @@ async def _status(
         shard_problems=problems,
         size=await lifecycle.size(live) if live else 0,
         fragmentation=await index_fragmentation(context, live) if live else None,
-        troubles=(await read_totals(context, [resource]))[resource],
+        troubles=standing,
+        overdue=overdue_sentence(standing, context.settings.trouble_hours),
         is_current=live is not None and present.fingerprint(live) == lifecycle.fingerprint,
         mark=mark.clock if mark else None,
         is_mark_ahead=mark is not None and is_ahead(mark.clock, context.settings.clock_seconds),

@@ -19,6 +19,7 @@ import orjson
 
 from cluster.private_files import create_file, make_folder, open_private
 from indexer.errors import InvalidRecordError, report_folder_errors
+from indexer.settings import TroublePolicy
 from indexer.source.lines import RejectedLine, RowNotes, SourceLine
 
 _QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"")
@@ -349,15 +350,19 @@ _ADVICE = "Set BROKERAGE_DEAD_LETTER_DIR to a folder with free space that this u
 
 
 class Fault(NamedTuple):
-    """Why a line cannot be read: its field, empty if it has none, the reason, and its file and line."""
+    """Why a line cannot be read: its field, empty if it has none, the reason, and its file and line.
+
+    `policy` is what the source wants for its record, None if it does not say.
+    """
 
     field: str
     reason: str
     origin: str
+    policy: TroublePolicy | None = None
 
     @classmethod
     def of(cls, item: RejectedLine) -> Self:
-        return cls(item.error.field, item.error.reason, f"{item.line.file}:{item.number}")
+        return cls(item.error.field, item.error.reason, f"{item.line.file}:{item.number}", item.line.policy)
 
 
 class SavedLetters(msgspec.Struct):
@@ -414,6 +419,7 @@ class DeadLetters:
                 if item.error.others
                 else {}
             ),
+            **({"policy": item.line.policy} if item.line.policy else {}),
             "payload": item.data[:_MAX_PAYLOAD_BYTES].decode(errors="replace").rstrip("\r\n"),
         }
         with report_folder_errors(self._path.parent, _ADVICE):
@@ -446,7 +452,7 @@ class DeadLetters:
         for entry in map(orjson.loads, entries):
             for one in (entry, *entry.get("others", ())):
                 self._tally.add(entry["file"], entry["line"], one["field"], one["reason"])
-            fault = Fault(entry["field"], entry["reason"], f"{entry['file']}:{entry['line']}")
+            fault = Fault(entry["field"], entry["reason"], f"{entry['file']}:{entry['line']}", entry.get("policy"))
             self.records |= dict.fromkeys(entry["records"] or (), fault)
 
     def _open_file(self) -> IO[bytes]:

@@ -314,7 +314,7 @@ class Outbox:
 
     def _line(self, file: str, content: object) -> SourceLine:
         self._number += 1
-        return SourceLine(file, self._number, encode(content))
+        return SourceLine(file, self._number, encode(content), policy=self._plan.policy)
 
     def _count_omitted(self, entity: str, key: str, mapped: MappedRecord) -> None:
         for field, reason in mapped.omitted:

@@ -11,13 +11,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 
 from indexer.errors import SourceError
 from indexer.reso.client.limits import SourceLimits
 from indexer.reso.client.odata import string_literal
+from indexer.settings import TroublePolicy
 from indexer.toml_files import read_toml
 from mappings.data_dictionary import MODIFICATION_TIMESTAMP, DataDictionary, load_dictionary
 
@@ -108,7 +109,7 @@ Table = dict[str, Any]
 
 GENERIC = "generic"
 # The members of a map other than tables of entities.
-_COMPANY, _PROFILE, _SYSTEM, _DIALECT = "company", "profile", "system", "dialect"
+_COMPANY, _PROFILE, _SYSTEM, _DIALECT, _POLICY = "company", "profile", "system", "dialect", "trouble_policy"
 # Tables of [dialect] whose entries are tables, merged member by member.
 _NESTED: dict[str, type[msgspec.Struct]] = {"children": ChildSource, "entities": EntityPaging}
 _BY_ENTITY = ("searchable", "expects")
@@ -116,11 +117,12 @@ _BY_ENTITY = ("searchable", "expects")
 
 @dataclass(frozen=True)
 class SourceMap:
-    """What a source and its records are like: the dictionary, the dialect, and the company if the map declares it."""
+    """What a source and its records are like: the dictionary, the dialect, and what the map declares besides."""
 
     dictionary: DataDictionary
     dialect: Dialect
     declared: dict[str, Any] | None = None
+    policy: TroublePolicy | None = None  # for records that cannot be read
 
 
 def profile_names() -> list[str]:
@@ -174,11 +176,21 @@ def _merged(name: str, system: str, shipped: Table, given: Table) -> SourceMap:
     dictionary = load_dictionary(*(msgspec.toml.encode(_entities(table)) for table in tables))
     made = _convert(dialect | {_PROFILE: name, _SYSTEM: system})
     _check(made, dictionary)
-    return SourceMap(dictionary, made, declared)
+    return SourceMap(dictionary, made, declared, _policy(given))
+
+
+def _policy(given: Table) -> TroublePolicy | None:
+    try:
+        policy: TroublePolicy | None = msgspec.convert(given.get(_POLICY), TroublePolicy | None)
+    except msgspec.ValidationError:
+        choices = ", ".join(get_args(TroublePolicy))
+        raise ValueError(f"{_POLICY}: is {given[_POLICY]!r}: give one of {choices}") from None
+    return policy
 
 
 def _entities(table: Table) -> Table:
-    return {name: value for name, value in table.items() if name not in {_COMPANY, _PROFILE, _SYSTEM, _DIALECT}}
+    others = {_COMPANY, _PROFILE, _SYSTEM, _DIALECT, _POLICY}
+    return {name: value for name, value in table.items() if name not in others}
 
 
 def _override(base: Table, given: object) -> Table:
@@ -274,6 +286,7 @@ class ReplicationPlan:
     is_sole: bool = False
     dialect: Dialect = STANDARD
     without: frozenset[str] = frozenset()
+    policy: TroublePolicy | None = None
 
     def __post_init__(self) -> None:
         """Raise SourceError if the declared company is not the one of the plan."""

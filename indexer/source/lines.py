@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 import orjson
 
 from indexer.errors import InvalidRecordError, SourceError
+from indexer.settings import TroublePolicy
 from mappings import RESOURCES, Resource
 
 
@@ -32,8 +33,8 @@ class SourceLine(NamedTuple):
 
     `before` is a number of lines in earlier files of the resource. A line that is not `is_dated` has the time of the
     run as its `updated_at`, because the source has none: its content decides whether it is a change. With a `period`
-    its time is left open. A value whose path is in `optional` is left out if it cannot be read; `emptied` are the
-    faults of those that were.
+    its time is left open. `policy` is what becomes of its record if it cannot be read; None: what the setting says. A
+    value whose path is in `optional` is left out if it cannot be read; `emptied` are the faults of those that were.
     """
 
     file: str
@@ -44,6 +45,7 @@ class SourceLine(NamedTuple):
     optional: frozenset[str] = frozenset()
     emptied: tuple[InvalidRecordError, ...] = ()
     period: Period | None = None
+    policy: TroublePolicy | None = None
 
     @property
     def position(self) -> int:

@@ -166,7 +166,7 @@ def test_memory_is_reserved_and_files_are_read_only_except_where_they_must_not_b
     resources = container(PODS[name])["resources"]
     assert resources["limits"] == {"memory": resources["requests"]["memory"]}
     writable = {path for path, volume in mounts(PODS[name]).items() if not volume.get("readOnly")}
-    loads = name not in {"brokerage", "brokerage-compact"}
+    loads = name in {"brokerage-reindex", "brokerage-update"}
     assert writable == ({"/tmp", "/dead-letters"} if loads else {"/tmp"})  # noqa: S108 - in the container
 
 

@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from indexer.errors import SourceError
+from indexer.settings import TroublePolicy
 from indexer.source.tables.local_times import Ambiguous, zone
 from indexer.toml_files import read_toml
 from mappings import COMPANY, RESOURCES, Resource
@@ -56,7 +57,8 @@ class TableFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     columns if absent; `footer` is a regular expression of the first text of the last row, which is left out.
     `empty` has texts that count as an empty cell; `trim` has characters to remove, besides blanks, from both ends of
     cells. `skip_if` has texts and patterns by column: a row with one of them is left out. With `pass_through`, a column
-    that has the name of a field is that field. `on_error` says what becomes of cells that cannot be read.
+    that has the name of a field is that field. `on_error` says what becomes of cells that cannot be read,
+    `trouble_policy` what becomes of a record whose newest row cannot be read.
     """
 
     file: str | None = None
@@ -78,6 +80,7 @@ class TableFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     skip_if: dict[str, str | TextPattern | list[str | TextPattern]] = {}
     on_error: OnError | None = None
     pass_through: bool = False
+    trouble_policy: TroublePolicy | None = None
 
     def __post_init__(self) -> None:
         """Raise ValueError for a key that cannot be used."""

@@ -256,7 +256,7 @@ class MappedTables:
         self, rows: Iterator[CsvRow], file: str, before: int, convert: _RowConverter
     ) -> Iterator[SourceLine | RejectedLine]:
         is_dated, clean = self.is_dated, _cleaner(self.column_map.declared)
-        skipped, optional = convert.skipped, convert.optional
+        skipped, optional, policy = convert.skipped, convert.optional, self.column_map.declared.trouble_policy
         for row in rows:
             cells = clean(row.cells) if clean else row.cells
             if skipped and not row.error and (reason := skipped(cells)):
@@ -265,12 +265,12 @@ class MappedTables:
             try:
                 converted = convert(row, cells)
             except InvalidRecordError as error:
-                line = SourceLine(file, row.number, row.data, before, is_dated, optional)
+                line = SourceLine(file, row.number, row.data, before, is_dated, optional, policy=policy)
                 yield self._salvaged(line, cells, error, convert)
             else:
                 convert.watch.add(cells, file, row.number)
                 data, period = converted
-                yield SourceLine(file, row.number, data, before, is_dated, optional, period=period)
+                yield SourceLine(file, row.number, data, before, is_dated, optional, period=period, policy=policy)
 
     def _salvaged(
         self, line: SourceLine, cells: Row, error: InvalidRecordError, convert: _RowConverter

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cluster.control_index import TOKEN_KEYS_ID, mark_id
-from mappings import AGENT, COMPANY, TEAM
+from mappings import AGENT, COMPANY, LISTING, TEAM
 from mappings.stored_document import feed_key
 from tests.brokerage.doctor.test_doctor_command import findings
 from tests.indexer.conftest import Bench, bench
@@ -77,5 +77,11 @@ async def test_records_that_are_not_as_their_source_says_are_named_until_they_ar
     assert finding["state"] == "warning"
     assert finding["detail"].startswith("1 record is not served as its source says, since ")
     assert finding["remedy"] == "See `brokerage index troubles`."
+    await bench.build({LISTING: [envelope(LISTING, updated_at=day(1))]})
+    await bench.update({LISTING: [envelope(LISTING, {"Status": "?"}, updated_at=day(2))]})
+    overdue = (await doctor({**environment, "BROKERAGE_TROUBLE_HOURS": "0"}))["troubles"]["detail"]
+    assert overdue.startswith("2 records are not served")
+    assert "No run has withdrawn the records that stand on the list since" in overdue
+    await bench.update({LISTING: [envelope(LISTING, updated_at=day(3))]})
     await bench.update({AGENT: [envelope(AGENT, updated_at=day(3))]})
     assert "troubles" not in await doctor(environment)

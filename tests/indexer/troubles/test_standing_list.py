@@ -1,16 +1,18 @@
 """A record whose newest line cannot be read stands on a list until its source is served again."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from indexer import rollback
+from indexer import open_source, rollback, update
 from indexer.documents.companies import CoverageRequest
 from indexer.troubles import ListedTrouble, Served, dismiss, troubles
 from mappings import AGENT, COMPANY, LISTING
 from tests.indexer.client_requests import Killed, before, kill
 from tests.indexer.conftest import Bench
+from tests.indexer.source.tables.table_folder import write_map
 from tests.records import deletion, envelope
 
 DAYS = [f"2026-01-{day:02}T00:00:00Z" for day in range(1, 29)]
@@ -204,3 +206,27 @@ async def test_an_agent_stays_as_it_was(bench: Bench) -> None:
     await bench.update({AGENT: [broken]}, trouble_hours=0.0)
     (entry,) = (await standing(bench)).values()
     assert (entry.trouble.resource, entry.served) == ("agents", Served.BEFORE)
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [("withhold", None), ("off_market", ("Other", False)), ("keep", ("Active", True))],
+)
+async def test_the_policy_of_a_map_overrides_the_setting(
+    bench: Bench, tmp_path: Path, policy: str, expected: tuple[str, bool] | None
+) -> None:
+    await start(bench, listing("Active", 1))
+    (tmp_path / "table.csv").write_text(f"id,status,at\na,Sold STC,{DAYS[2]}\n")
+    declared = f"""resource = "listings"
+        file = "table.csv"
+        platform_company_id = "acme"
+        trouble_policy = "{policy}"
+        updated_at = {{column = "at"}}
+        [record]
+        PlatformListingId = {{column = "id"}}
+        Status = {{column = "status"}}"""
+    options = {"trouble_policy": "off_market" if policy == "keep" else "keep"}
+    with open_source(write_map(tmp_path, declared)) as source:
+        await update(bench.engine(**options), source)
+    await bench.update({}, trouble_hours=0.0, **options)
+    assert await served(bench) == expected

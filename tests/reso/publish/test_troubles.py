@@ -2,6 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
+from indexer import SourceError
+from indexer.reso.source_map import read_map
 from indexer.troubles import Served, troubles
 from mappings import LISTING
 from tests.indexer.conftest import Bench
@@ -37,3 +41,21 @@ async def test_a_status_that_is_not_mapped_cannot_keep_a_listing_for_sale(bench:
         served = (await bench.served(LISTING))[entry.trouble.id]["record"]
         assert (served["Status"], served["OnMarket"]) == ("Active", True)
         assert await troubles(bench.engine()) == []
+
+
+async def test_the_policy_of_the_map_of_a_source_overrides_the_setting(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "mls.toml").write_text('trouble_policy = "withhold"\n')
+    policy = read_map(tmp_path / "mls.toml").policy
+    async with serve_in_loop(world=small_world()) as server:
+        into, key = ReplicationBench(bench, server, tmp_path), first_active(server)
+        await into.round(policy=policy)
+        server.patch("Property", key, StandardStatus="Sold STC")
+        bench.settings = bench.engine(trouble_hours=0.0).settings
+        await into.round(policy=policy)
+        (entry,) = await troubles(bench.engine())
+        assert (entry.served, entry.trouble.policy) == (Served.WITHHELD, "withhold")
+    (tmp_path / "mls.toml").write_text('trouble_policy = "hide"\n')
+    with pytest.raises(
+        SourceError, match=r"mls\.toml: trouble_policy: is 'hide': give one of off_market, withhold, keep"
+    ):
+        read_map(tmp_path / "mls.toml")
