@@ -31,7 +31,7 @@ async def test_all_is_well_and_the_held_data_is_shown(operating: ConsoleService)
         "last": None,
         "build": None,
         "fragmentation": None,
-        "troubles": {"count": 0, "since": 0},
+        "troubles": {"count": 0, "since": 0, "pending": 0, "pending_since": 0},
     }
     assert (held["teams"]["records"], held["teams"]["mark"]) == (0, None)
     assert (data["at"], data["workers"], data["away"]) == (NOON, 1, [])
