@@ -73,10 +73,10 @@ image: develop podman  ## Build the image, run it without rights, and start what
 image-suite: develop podman  ## Run the standard tests with the Python of the image, in a container, as root. SUITE="tests/mappings".
 	@$(BIN)/python -m tests.image.suite $(SUITE)
 
-soak: develop  ## Run the fault, history and consumer tests with all repetitions; takes about 45 minutes.
+soak: develop  ## Run the fault, history and consumer tests with all repetitions; takes about an hour.
 	$(BIN)/pytest --soak -s tests/indexer tests/consumer
 
-soak-troubles: develop  ## Break and heal 200 records at random in 100 runs with kills, three times; takes about 40 minutes.
+soak-troubles: develop  ## Break and heal 200 records at random in 100 runs with kills, three times; takes about 25 minutes.
 	$(BIN)/pytest --soak -s tests/indexer/troubles/test_random_breaks.py
 
 reso: develop  ## Run RESO's test tool: COMMANDER=DIR is a built checkout of web-api-commander; takes about 5 minutes.
