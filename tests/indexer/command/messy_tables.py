@@ -109,7 +109,7 @@ class MessyTable:
             again = [row.cells[self.repeated]] if self.repeated else []
             texts.append(self._line([*(row.cells[name] for name in self.headers), *again]))
         texts += [self._line(cells) for cells in self.after]
-        return "".join(text.replace("\n", self.newline) + self.newline for text in texts).encode(self.encoding)
+        return "".join(text + self.newline for text in texts).encode(self.encoding)
 
     def _line(self, cells: list[str]) -> str:
         return self.delimiter.join(self._quoted(cell) for cell in cells)
@@ -219,9 +219,9 @@ def _price_suffixes(table: MessyTable, random: Random) -> None:
 
 
 def _full_and_half_baths(table: MessyTable, random: Random) -> None:
-    for row in random.sample(table.rows, len(table.rows) // 2):
+    for row in table.rows:
         full, half = random.randint(1, 4), random.randint(0, 2)
-        row.cells["baths"] = f"{full}/{half}"
+        row.cells["baths"] = f"{full}/{half}" if half else str(full)
         row.values |= {"BathroomsFull": full, "BathroomsHalf": half}
 
 
@@ -252,7 +252,7 @@ def _placeholders(table: MessyTable, random: Random) -> None:
         row.values[FIELDS[column]] = None
     row = random.choice(table.rows)
     row.cells |= {"latitude": "0", "longitude": "0"}
-    row.doubtful |= {"Latitude", "Longitude"}
+    row.values |= {"Latitude": None, "Longitude": None}
 
 
 def _missing_hour(table: MessyTable, random: Random) -> None:
@@ -281,6 +281,8 @@ def _cents(table: MessyTable, random: Random) -> None:
 
 def _repeated_column(table: MessyTable, _: Random) -> None:
     table.repeated = "remarks"
+    for row in table.rows:
+        row.doubtful.add("PublicRemarks")
 
 
 def _semicolons(table: MessyTable, _: Random) -> None:
