@@ -116,21 +116,28 @@ class LocalTimes:
         """Begin a pass; `arrived` gets the latest `updated_at` that was ordered by arrival, by identifier."""
         self._arrived = arrived
         self._noted: dict[tuple[Doubt, LocalZone], _Noted] = {}
+        self.begin_row()
+
+    def begin_row(self) -> None:
+        """Forget what was added of a row that could not be read."""
+        self._of_row = list[tuple[Instant, LocalZone, str, str]]()
 
     def add(self, found: Instant, local: LocalZone, column: str, text: str, *, is_order: bool) -> None:
-        """Note a time with a doubt."""
-        read_as = found.time.isoformat()
-        noted = self._noted.setdefault((found.doubt or Doubt.ZONE, local), _Noted((text, read_as)))
-        noted.count += 1
-        noted.columns[column] = None
+        """Add a time with a doubt; it counts once its row is read."""
+        self._of_row.append((found, local, column, text))
         if is_order and found.period is not None:
-            self._periods[read_as] = found.period
+            self._periods[found.time.isoformat()] = found.period
 
     def ordered(self, envelope: dict[str, Any], identifier: str) -> Period | None:
         """Return the period of an envelope's `updated_at`, and put it after the record's earlier lines of that period.
 
         None if nothing is left open.
         """
+        for found, local, column, text in self._of_row:
+            read_as = found.time.isoformat()
+            noted = self._noted.setdefault((found.doubt or Doubt.ZONE, local), _Noted((text, read_as)))
+            noted.count += 1
+            noted.columns[column] = None
         if not self._periods or (period := self._periods.get(envelope.get("updated_at", ""))) is None:
             return None
         if period.by_arrival:

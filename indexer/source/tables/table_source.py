@@ -310,6 +310,7 @@ class _RowConverter:
         return self._encoded(cells)
 
     def _encoded(self, cells: Row) -> tuple[bytes, Period | None]:
+        self.header.times.begin_row()
         envelope = self.envelope(cells)
         period = self.header.times.ordered(envelope, self.header.column_map.resource.identifier)
         return _encode(envelope), period
