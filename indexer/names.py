@@ -19,7 +19,8 @@ from elasticsearch import NotFoundError
 
 from indexer.bulk import AdaptiveLimit
 from indexer.changes.update_writer import UpdateWriter
-from indexer.documents.builder import NO_LINE, Gap, Marked, PendingDocument, document_builder, stored_envelope
+from indexer.documents.builder import NO_LINE, Marked, PendingDocument, document_builder, stored_envelope
+from indexer.documents.normalizer import Gap
 from indexer.lock import ignore_wait
 from indexer.scan import StoredDocument, fetch_documents, scan_documents, scan_rows
 from indexer.settings import IndexerContext

@@ -20,7 +20,7 @@ from xxhash import xxh3_64_intdigest
 
 from indexer.clock import VERSIONS_PER_MICROSECOND, epoch_milliseconds, epoch_time, version_microseconds
 from indexer.documents.envelope import updated_at_microseconds
-from indexer.documents.normalizer import ExactValues, member_getter
+from indexer.documents.normalizer import ExactValues, Gap, member_getter
 from indexer.errors import InvalidRecordError
 from indexer.source.lines import RejectedLine, SourceLine
 from mappings import Resource
@@ -60,14 +60,6 @@ _RECORD_VERSION_BITS = 1022
 # Stored, but not part of the content: the time of the partner data, which changes independently, and the parent of a
 # company, which no record shows.
 _NOT_CONTENT = frozenset({"shared_partner_data_updated_at", "parent_company_id"})
-
-
-class Gap(NamedTuple):
-    """A name that the source of a record lacks, of the record `key` of the resource `target`."""
-
-    member: str
-    target: str
-    key: str
 
 
 class PendingDocument(msgspec.Struct, gc=False):

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from indexer.clock import epoch_time
-from indexer.documents.builder import DocumentBuilder, Gap, Marked, PendingDocument
+from indexer.documents.builder import DocumentBuilder, Marked, PendingDocument
 from indexer.documents.companies import Companies
 from indexer.documents.envelope import (
     STRICT_DECODE_ERRORS,
@@ -24,11 +24,11 @@ from indexer.documents.envelope import (
 )
 from indexer.documents.normalizer import (
     ExactValues,
+    Gap,
     RecordNormalizer,
     depth_check,
-    member_getter,
+    record_completion,
     record_rules,
-    update_time_filler,
 )
 from indexer.errors import InvalidRecordError
 from indexer.reporting.report import EmptiedField, RoundedField, merged_emptied
@@ -72,10 +72,8 @@ class LineParser:
         self._normalizer = RecordNormalizer(resource.stored)
         self._check_depth = depth_check(resource.stored, settings.max_record_depth)
         self._apply_rules = record_rules(resource)
-        self._fill_times = update_time_filler(resource)
+        self._complete = record_completion(resource)
         self._build = DocumentBuilder(resource)
-        self._given_names = member_getter([name.member for name in resource.names])
-        self._name_references = member_getter([name.reference for name in resource.names])
         self._lines_until_strict = 0  # lines until the strict decoder is tried again
         self._pause = 0  # lines without the strict decoder after its next failure
         self._companies = companies
@@ -187,8 +185,7 @@ class LineParser:
             self._check_depth(envelope.record)
             exact = normalize(envelope.record, chunk.roundings)
             chunk.corrected += self._apply_rules(envelope)
-            self._fill_times(envelope)
-            gaps = self._gaps(envelope.record)
+            gaps = self._complete(envelope)
         if not gaps:
             return self._build(line, envelope, company, exact)
         for gap in gaps:
@@ -197,14 +194,6 @@ class LineParser:
         document = self._build(line, envelope, company, exact, Marked(reason, version))
         document.gaps = tuple(gaps)
         return document
-
-    def _gaps(self, record: Any) -> list[Gap]:
-        """Return the names that a record lacks although it refers to who has them."""
-        given = self._given_names(record)
-        if all(given):
-            return []
-        named = zip(self.resource.names, given, self._name_references(record), strict=True)
-        return [Gap(declared.member, declared.target, key) for declared, name, key in named if key and not name]
 
     def parse_into(self, item: SourceLine | RejectedLine, chunk: ParsedChunk) -> None:
         if isinstance(item, RejectedLine):

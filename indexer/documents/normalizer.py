@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from indexer.errors import InvalidRecordError
 from indexer.reporting.report import RoundedField
@@ -318,16 +318,35 @@ def _containers(value: Any) -> Iterator[Any]:
     return (part for part in parts if type(part) in (dict, list))
 
 
-def update_time_filler(resource: Resource) -> Callable[[Any], None]:
-    kinds = {field.name: field.kind for field in resource.stored if field.is_update_time}
+class Gap(NamedTuple):
+    """A name that the source of a record lacks, of the record `key` of the resource `target`."""
 
-    def fill(envelope: Any) -> None:
+    member: str
+    target: str
+    key: str
+
+
+def record_completion(resource: Resource) -> Callable[[Any], list[Gap]]:
+    """Return the function that fills the times of the last change that a record lacks, and returns its gaps.
+
+    Gaps are names that a record lacks although it refers to who has them.
+    """
+    kinds = {field.name: field.kind for field in resource.stored if field.is_update_time}
+    names = member_getter([name.member for name in resource.names])
+    keys = member_getter([name.reference for name in resource.names])
+
+    def complete(envelope: Any) -> list[Gap]:
         record = envelope.record
         for name, kind in kinds.items():
             if getattr(record, name) is None:
                 setattr(record, name, _stored_time(envelope.updated_at, kind))
+        given = names(record)
+        if all(given):
+            return []
+        declared = zip(resource.names, given, keys(record), strict=True)
+        return [Gap(one.member, one.target, key) for one, name, key in declared if key and not name]
 
-    return fill
+    return complete
 
 
 def _stored_time(moment: dt.datetime, kind: FieldKind) -> str | int:
