@@ -154,10 +154,10 @@ class Carried:
     is_complete: bool
 
     def __str__(self) -> str:
-        """Return it in a sentence."""
+        """Return it in a sentence without a full stop."""
         subject = self.resource.alias
-        more = "" if self.is_complete else f" More {subject} wait for theirs: the next reindex or update goes on."
-        return f"{self.count:,} {subject} have new names of agents and offices, which their source lacks.{more}"
+        more = "" if self.is_complete else f". More {subject} wait for theirs: the next reindex or update goes on"
+        return f"{self.count:,} {subject} have new names of agents and offices, which their source lacks{more}"
 
 
 async def carry_names(context: IndexerContext, resource: Resource, known: Reached, present: Reached) -> Carried:

@@ -149,7 +149,7 @@ async def _replicate(
         while True:
             done = await rounds.run_round()
             failures = chain.from_iterable(map(failure_lines, done.summary.resources))
-            for line in (*done.lines, *done.summary.notes, *done.summary.problems, *failures):
+            for line in (*done.lines, *(f"{note}." for note in done.summary.notes), *done.summary.problems, *failures):
                 report(line)
             if is_once:
                 return done

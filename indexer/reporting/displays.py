@@ -184,7 +184,6 @@ def _summary_lines(summary: RunSummary) -> Iterator[str]:
             yield f"{report.resource}: built and kept as {report.generation}, not swapped"
         elif report.stage not in {RunStage.ABSENT, RunStage.WAITING}:
             yield _counts_line(report)
-    yield from summary.notes
     for stage, start in ((RunStage.WAITING, "Not begun"), (RunStage.ABSENT, "Not in the source")):
         if names := by_stage.get(stage):
             yield f"{start}: {', '.join(names)}."

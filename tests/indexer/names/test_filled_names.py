@@ -164,7 +164,7 @@ async def test_a_listing_that_comes_before_its_agent_gets_the_name(bench: Bench)
     assert await names(bench) == {"a": None}
     summary = await bench.update({AGENT: [agent(name="Bob", identifier=BOB)]})
     assert await names(bench) == {"a": "Bob"}
-    assert summary.notes == ["1 listings have new names of agents and offices, which their source lacks."]
+    assert summary.notes == ["1 listings have new names of agents and offices, which their source lacks"]
     assert (await bench.update({AGENT: [agent(2, name="Bob", identifier=BOB)]})).notes == []
 
 
