@@ -12,7 +12,7 @@ from indexer.errors import InvalidRecordError
 from indexer.reso.mapping.record_mapper import RecordMapper
 from indexer.reso.mirror import key_text
 from indexer.source.lines import SourceLine
-from mappings import COMPANY, RESOURCES, Resource
+from mappings import AGENT, COMPANY, OFFICE, RESOURCES, Resource
 from mappings.data_dictionary import DataDictionary, load_dictionary
 from tests.indexer.conftest import Bench
 from tests.reso.server.store import Store
@@ -55,22 +55,28 @@ class Snapshot:
         return self._parts[entity, of, key]
 
 
-def expected_records(store: Store) -> dict[Resource, dict[str, Any]]:
+Names = dict[tuple[str, str], str]  # by resource and identifier
+
+
+def expected_records(store: Store, names: Names) -> dict[Resource, dict[str, Any]]:
     """Return the records that are to be served, by identifier, as the indexer completes them.
 
-    None is a record that cannot be served in its current form: it stays as it was, if it was there.
+    None is a record that cannot be served in its current form: it stays as it was, if it was there. `names` are those
+    of the agents and offices that are live.
     """
     dictionary = load_dictionary()
     snapshot = Snapshot(store, dictionary)
     composer = RecordMapper(dictionary, snapshot)
     return {
-        resource: dict(_accepted(resource, composer, snapshot.rows[dictionary.entity_for(resource.alias)]))
+        resource: dict(_accepted(resource, composer, snapshot.rows[dictionary.entity_for(resource.alias)], names))
         for resource in RESOURCES
         if resource is not COMPANY
     }
 
 
-def _accepted(resource: Resource, composer: RecordMapper, keys: Iterable[str]) -> Iterator[tuple[str, Any]]:
+def _accepted(
+    resource: Resource, composer: RecordMapper, keys: Iterable[str], names: Names
+) -> Iterator[tuple[str, Any]]:
     parser = LineParser(resource, Companies({ACME}))
     for key in keys:
         identifier = composer.identifier(resource.alias, key)
@@ -79,6 +85,9 @@ def _accepted(resource: Resource, composer: RecordMapper, keys: Iterable[str]) -
                 envelope = {"platform_company_id": ACME, "updated_at": _UNDATED, "record": made.record}
                 data = orjson.dumps(envelope | made.envelope, option=orjson.OPT_SORT_KEYS)
                 draft = parser.parse(SourceLine("expected", 1, data), ParsedChunk())
+                known = {gap.member: name for gap in draft.gaps if (name := names.get((gap.target, gap.key)))}
+                if known and draft.named is not None:
+                    draft = draft.named(known)
                 yield identifier, {"content": draft.content, "record": orjson.loads(draft.record or b"")}
         except InvalidRecordError:
             yield identifier, None
@@ -111,10 +120,21 @@ def _is_served(expected: dict[str, Any], served: dict[str, Any]) -> bool:
     return expected | {"record": expected["record"] | times} == served
 
 
+async def _live_names(bench: Bench) -> Names:
+    names: Names = {}
+    for resource in (AGENT, OFFICE):
+        for identifier, document in (await served_records(bench, resource)).items():
+            record = document["record"]
+            parts = [record.get("first_name"), record.get("last_name")]
+            if name := record["name"] or (" ".join(parts) if all(parts) else None):
+                names[resource.alias, identifier] = name
+    return names
+
+
 async def differences(bench: Bench, store: Store) -> dict[str, list[str]]:
     """Return the identifiers of what is missing, surplus or different, by resource and kind; empty if all is well."""
     found: dict[str, list[str]] = {}
-    for resource, records in expected_records(store).items():
+    for resource, records in expected_records(store, await _live_names(bench)).items():
         there = await served_records(bench, resource)
         bad = {name for name, record in records.items() if record is None}
         kinds = {

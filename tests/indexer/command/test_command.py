@@ -81,6 +81,7 @@ async def test_bad_items_end_with_1_and_name_the_dead_letter_file(bench: Bench) 
     assert err.splitlines() == [
         f"1 of 11 teams are invalid and were not loaded: see {letters}.",
         "  teams.ndjson:11: updated_at: is missing",
+        "  teams.ndjson:11: record: is missing",
     ]
     assert len(bench.letters()) == 1
 
@@ -105,7 +106,8 @@ async def test_a_refused_swap_ends_with_1_and_the_reason(bench: Bench) -> None:
     code, out, err = await run(bench, "reindex", source)
     assert code == 1
     assert err.startswith("11 of 11 companies are bad, more than BROKERAGE_DEAD_LETTER_LIMIT (0.01) allows")
-    assert err.splitlines()[-1] == "  11 like companies.ndjson:1: updated_at: is missing"
+    faults = [f"  11 like companies.ndjson:1: {member}: is missing" for member in ("updated_at", "record")]
+    assert err.splitlines()[-2:] == faults
     assert out.splitlines() == [
         "companies: refused; 11 read, 11 invalid",
         "Not begun: offices, agents, teams, listings, sold_listings.",
