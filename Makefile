@@ -132,9 +132,9 @@ wheels: develop  ## Build the wheels of the server and of the client in build/wh
 	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheels . ./consumer
 
 lock: develop  ## Update the pinned versions of all packages.
-	$(COMPILE) --group build --extra object-store --extra redis pyproject.toml -o locks/production.txt
-	$(COMPILE) --group build --extra embedded --extra redis pyproject.toml -o locks/product.txt
-	$(COMPILE) --group build --extra embedded --extra object-store --extra redis --extra otel --group dev pyproject.toml -o locks/development.txt
+	$(COMPILE) --group build --extra object-store --extra redis --extra xlsx pyproject.toml -o locks/production.txt
+	$(COMPILE) --group build --extra embedded --extra redis --extra xlsx pyproject.toml -o locks/product.txt
+	$(COMPILE) --group build --extra embedded --extra object-store --extra redis --extra otel --extra xlsx --group dev pyproject.toml -o locks/development.txt
 
 sbom: develop  ## Write a software bill of materials (CycloneDX) to build/sbom.json.
 	@mkdir -p build

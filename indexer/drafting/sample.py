@@ -141,7 +141,7 @@ def guess_header(first: Sequence[CsvRow], file: str) -> FoundHeader:
 def _end(file: TableFile) -> list[list[str]]:
     """Return the last rows of a file that is not compressed, each from one line."""
     with open_raw(file.path) as raw:
-        if file.member is not None or is_compressed(raw):
+        if file.member is not None or file.is_workbook or is_compressed(raw):
             return []
         # Units of UTF-16 and UTF-32 begin at multiples of four.
         raw.seek(max(0, file.size - _END_BYTES) // 4 * 4)

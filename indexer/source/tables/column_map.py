@@ -53,16 +53,18 @@ class TextPattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class TableFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`files` are names, folders or patterns relative to the column map.
 
-    Without `encoding` and `delimiter` both are detected. `header_at` is the line of the header, which is found by its
-    columns if absent; `footer` is a regular expression of the first text of the last row, which is left out.
-    `empty` has texts that count as an empty cell; `trim` has characters to remove, besides blanks, from both ends of
-    cells. `skip_if` has texts and patterns by column: a row with one of them is left out. With `pass_through`, a column
-    that has the name of a field is that field. `on_error` says what becomes of cells that cannot be read,
+    `sheet` is that of an Excel workbook, by default the first. Without `encoding` and `delimiter` both are detected.
+    `header_at` is the line of the header, which is found by its columns if absent; `footer` is a regular expression of
+    the first text of the last row, which is left out. `empty` has texts that count as an empty cell; `trim` has
+    characters to remove, besides blanks, from both ends of cells. `skip_if` has texts and patterns by column: a row
+    with one of them is left out. With `pass_through`, a column that has the name of a field is that field. `on_error`
+    says what becomes of cells that cannot be read,
     `trouble_policy` what becomes of a record whose newest row cannot be read.
     """
 
     file: str | None = None
     files: list[str] | None = None
+    sheet: str | None = None
     encoding: str | None = None
     delimiter: str | None = None
     quote: str = '"'

@@ -22,6 +22,7 @@ from charset_normalizer import from_bytes
 from indexer.errors import SourceError
 from indexer.source.files import DAMAGE, DecompressedStream, decompressed, open_raw, oversized, report_damage
 from indexer.source.tables.column_map import TableFormat
+from indexer.source.tables.workbooks import open_sheet, sheet_names
 
 _UTF_8 = "utf-8"
 _WESTERN = "cp1252"
@@ -159,18 +160,17 @@ def _widths(lines: list[str], delimiter: str) -> list[int]:
 
 _SUFFIXES = (".csv", ".tsv", ".txt", ".tab")
 _PACKED = ("", ".gz", ".zst", ".zip")
-_IN_FOLDERS = (*(suffix + packed for suffix in _SUFFIXES for packed in _PACKED), ".zip")
+_IN_FOLDERS = (*(suffix + packed for suffix in _SUFFIXES for packed in _PACKED), ".zip", ".xlsx")
 _ZIP = b"PK\x03\x04"
 _MAX_MEMBERS = 10_000
 PATTERN_SIGNS = frozenset("*?[")
 _WORKBOOK = "xl/workbook.xml"
-_WORKBOOKS = (".xlsx", ".xls")
 
 
 def table_advice(path: Path) -> str:
     """Return a sentence for a file or a folder of tables where a source is expected, or an empty text."""
     names = [path.name] if path.is_file() else [one.name for one in path.iterdir()]
-    if not any(name.lower().endswith((*_IN_FOLDERS, *_WORKBOOKS)) for name in names):
+    if not any(name.lower().endswith((*_IN_FOLDERS, ".xls")) for name in names):
         return ""
     return (
         f" To load tables: brokerage index load {path} --company KEY. To draft their column map: brokerage index map "
@@ -180,13 +180,14 @@ def table_advice(path: Path) -> str:
 
 @dataclass
 class TableFile:
-    """One table: a file, or a member of a zip archive; `name` is how messages refer to it."""
+    """One table: a file, a member of a zip archive, or a sheet of a workbook; `name` is how messages refer to it."""
 
     path: Path
     name: str
     declared: TableFormat
     folder: Path  # of the column map
     member: str | None = None
+    is_workbook: bool = False
 
     @property
     def size(self) -> int:
@@ -198,11 +199,22 @@ class TableFile:
 
     @cached_property
     def form(self) -> TextDialect:
+        if self.is_workbook:
+            names = [] if self.declared.sheet else sheet_names(self.path, self.name)
+            found = f"read from the sheet {names[0]!r}, the first of {len(names)}" if len(names) > 1 else ""
+            return TextDialect(_UTF_8, ",", (DetectionNote(found, "sheet"),) if found else ())
         with self.open() as stream:
             return _detected_form(stream.reader, self.name, self.declared.encoding, self.declared.delimiter)
 
     @contextmanager
     def open(self) -> Iterator[DecompressedStream]:
+        if self.is_workbook:
+            with (
+                open_sheet(self.path, self.name, self.declared.sheet) as sheet,
+                decompressed(cast("io.BufferedIOBase", sheet)) as plain,
+            ):
+                yield DecompressedStream(plain.reader, lambda: 0)
+            return
         with open_raw(self.path) as raw:
             if self.member is None:
                 with decompressed(raw) as plain:
@@ -268,14 +280,23 @@ def _tables(path: Path, folder: Path, declared: TableFormat) -> Iterable[TableFi
     with open_raw(path) as raw:
         is_archive = raw.read(len(_ZIP)) == _ZIP
     if not is_archive:
+        _refuse_sheet(name, declared)
         return [TableFile(path, name, declared, folder)]
     try:
         with zipfile.ZipFile(path) as archive:
             members = [one for one in archive.infolist() if _is_table(one)]
     except (zipfile.BadZipFile, OSError) as error:
         raise SourceError(f"{name} is not a valid zip archive: {error}.") from error
+    if any(member.filename == _WORKBOOK for member in members):
+        return [TableFile(path, name, declared, folder, is_workbook=True)]
+    _refuse_sheet(name, declared)
     _check_members(name, members)
     return [TableFile(path, f"{name}/{one.filename}", declared, folder, one.filename) for one in members]
+
+
+def _refuse_sheet(name: str, declared: TableFormat) -> None:
+    if declared.sheet is not None:
+        raise SourceError(f"{name} is no Excel workbook, so it has no sheet {declared.sheet!r}: remove `sheet`.")
 
 
 def _is_table(member: zipfile.ZipInfo) -> bool:
@@ -284,8 +305,6 @@ def _is_table(member: zipfile.ZipInfo) -> bool:
 
 
 def _check_members(name: str, members: list[zipfile.ZipInfo]) -> None:
-    if any(member.filename == _WORKBOOK for member in members):
-        raise SourceError(f"{name} is an Excel workbook: save the sheet as CSV in UTF-8, and name that file.")
     if not members or len(members) > _MAX_MEMBERS:
         raise SourceError(f"{name} has {len(members):,} files: an archive must have 1 to {_MAX_MEMBERS:,}.")
     for member in members:
