@@ -14,8 +14,9 @@ from importlib.resources import files
 from typing import Any, NamedTuple, Self
 
 from indexer.reporting.report import tolerated_emptied
-from indexer.source.tables.cells import ISO, number_converter, parsed_time
+from indexer.source.tables.cells import ISO, parsed_time
 from indexer.source.tables.lossy_cells import NO_VALUE
+from indexer.source.tables.numbers import number_converter
 from mappings import LISTING, RESOURCES, SOLD_LISTING, Resource
 from mappings.fields import FieldKind
 

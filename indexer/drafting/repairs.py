@@ -9,7 +9,7 @@ from typing import NamedTuple
 import orjson
 
 from indexer.drafting.columns import ENVELOPE, ColumnValues
-from indexer.source.tables.cells import number_converter, parsed_time
+from indexer.source.tables.cells import parsed_time
 from indexer.source.tables.lossy_cells import (
     FRACTION,
     NUMBERS_AS_TEXT,
@@ -24,6 +24,7 @@ from indexer.source.tables.lossy_cells import (
     sign_of,
     whole,
 )
+from indexer.source.tables.numbers import number_converter
 from mappings.fields import FieldKind
 
 _NUMBERS = frozenset({FieldKind.INTEGER, FieldKind.NUMBER, FieldKind.UNTYPED})
