@@ -70,7 +70,7 @@ def field_of_column(resource: Resource, column: str) -> NamedField | None:
 
 def known_columns(columns: Sequence[str]) -> int:
     """Return how many of some texts are known names of columns, of the resource that has most of them."""
-    names = {folded(column.replace("#", " number")) for column in columns}
+    names = {*map(folded, columns)}
     return max(len(names & _known_names(resource).keys()) for resource in RESOURCES)
 
 

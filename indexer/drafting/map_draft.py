@@ -183,6 +183,7 @@ class TableDraft:
     format: dict[str, str] = field(default_factory=dict)  # keys and TOML values of the encoding and the delimiter
     repeated: dict[str, str] = field(default_factory=dict)  # columns that have their name in common with others
     samples: dict[str, TableSample] = field(default_factory=dict)  # by the name of the file
+    _repairs: dict[tuple[str, str], Repair] = field(default_factory=dict)  # by column and field
 
     @cached_property
     def values(self) -> dict[str, ColumnValues]:
@@ -196,13 +197,12 @@ class TableDraft:
     @cached_property
     def guesses(self) -> list[ColumnGuess]:
         """The guesses in the order of the columns; each field is guessed once."""
-        chosen = self._chosen()
-        return [self._guess(column, chosen.get(column)) for column in self.values]
+        return [self._guess(column, self._chosen.get(column)) for column in self.values]
 
     @cached_property
     def number_form(self) -> NumberForm | None:
         """The signs that most columns of numbers have, with all currencies."""
-        forms = [form for form in map(self._number_form, self._chosen().items()) if form]
+        forms = [form for form in map(self._number_form, self._chosen.items()) if form]
         signs = Counter((form.decimal, form.thousands) for form in forms if form.thousands or form.has_fractions)
         (decimal, thousands), _ = signs.most_common(1)[0] if signs else ((".", ""), 0)
         currency = tuple(dict.fromkeys(sign for form in forms for sign in form.currency))
@@ -215,17 +215,21 @@ class TableDraft:
         return self._repair(column, named.name).values.number_form if is_number else None
 
     def _repair(self, column: str, name: str) -> Repair:
-        kind = FieldKind.STRING if name == IMAGES else _field_named(self.resource, name).kind
-        return repair_of(name, kind, self.values[column], is_american=self._is_american)
+        if (column, name) not in self._repairs:
+            kind = FieldKind.STRING if name == IMAGES else _field_named(self.resource, name).kind
+            repair = repair_of(name, kind, self.values[column], is_american=self._is_american)
+            self._repairs[column, name] = repair
+        return self._repairs[column, name]
 
     @cached_property
     def _is_american(self) -> bool:
         return any(values.meaning == "StateOrProvince" for values in self.values.values())
 
-    @property
+    @cached_property
     def _taken(self) -> set[str]:
-        return {one.name for one in self._chosen().values()}
+        return {one.name for one in self._chosen.values()}
 
+    @cached_property
     def _chosen(self) -> dict[str, NamedField]:
         """Return the field of each column, the surest column first."""
         named = [(column, one) for column in self.values if (one := self._named(column))]
@@ -253,9 +257,8 @@ class TableDraft:
             return ColumnGuess(column, None, Confidence.LOW, values.example, ValueDraft("", fits=False, note=note))
         draft = self._draft(named.name, column)
         if name := self.repeated.get(column):
-            draft = draft._replace(
-                note=f"several columns are named {name!r}: choose one; {draft.note}".removesuffix("; ")
-            )
+            notes = [f"several columns are named {name!r}: choose one", draft.note]
+            draft = draft._replace(note="; ".join(filter(None, notes)))
         is_sure = named.confidence is Confidence.CERTAIN and not draft.note
         confidence = named.confidence if is_sure or named.confidence is Confidence.LOW else Confidence.HIGH
         return ColumnGuess(column, named.name, confidence, values.example, draft)
@@ -263,9 +266,12 @@ class TableDraft:
     def _draft(self, name: str, column: str) -> ValueDraft:
         return _value_draft(self.resource, name, column, self._repair(column, name), self.number_form)
 
-    @property
-    def derived(self) -> Iterator[tuple[str, str]]:
+    @cached_property
+    def derived(self) -> list[tuple[str, str]]:
         """Fields that follow from several columns or by arithmetic, with their declarations."""
+        return [*self._derived()]
+
+    def _derived(self) -> Iterator[tuple[str, str]]:
         declared = {guess.field: guess for guess in self.guesses if guess.is_declared}
         names = {one.name for one in self.resource.stored}
         yield from self._identifiers(declared)
@@ -401,10 +407,11 @@ def draft_map(
     for name in names:
         _require_path(name)
         declared = TableFormat(files=[os.path.relpath(name, folder)])
-        added = [_add(tables, file, resource) for file in table_files(declared, folder, "FILE")]
+        given = table_files(declared, folder, "FILE")
+        added = [_add(tables, file, resource) for file in given]
         if all(table is added[0] for table in added):
             # The whole folder or pattern, so that files which come to it later are read too.
-            own = {os.path.relpath(file.path, file.folder) for file in table_files(declared, folder, "FILE")}
+            own = {os.path.relpath(file.path, file.folder) for file in given}
             added[0].files = [*(one for one in added[0].files if one not in own), *declared.patterns]
     chosen: dict[Resource, TableDraft] = {}
     others: list[str] = []
