@@ -116,11 +116,11 @@ class LocalTimes:
         """Begin a pass; `arrived` gets the latest `updated_at` that was ordered by arrival, by identifier."""
         self._arrived = arrived
         self._noted: dict[tuple[Doubt, LocalZone], _Noted] = {}
-        self.begin_row()
+        self._of_row = list[tuple[Instant, LocalZone, str, str]]()
 
     def begin_row(self) -> None:
-        """Forget what was added of a row that could not be read."""
-        self._of_row = list[tuple[Instant, LocalZone, str, str]]()
+        """Forget what was added of a row that could not be read, and by another look at the cells of the last one."""
+        self._of_row.clear()
 
     def add(self, found: Instant, local: LocalZone, column: str, text: str, *, is_order: bool) -> None:
         """Add a time with a doubt; it counts once its row is read."""

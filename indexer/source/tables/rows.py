@@ -392,19 +392,20 @@ def header_at(rows: Iterator[CsvRow], file: str, number: int, has_columns: Calla
 
     Raises SourceError if no row begins there, or if another row has the columns and that one has not.
     """
-    above: list[CsvRow] = []
+    above: int | None = None  # the line of the first row above that has the columns
     for row in rows:
         if row.number >= number:
             break
-        above.append(row)
+        above = row.number if above is None and has_columns(row.cells) else above
     else:
         row = None
     if row is None or row.number != number or row.error:
         problem = row.error if row and row.number == number else "no row begins there"
         raise SourceError(f"{file}: `header_at` is {number}, but {problem}: give the number of the header's line.")
     if not has_columns(row.cells):
-        others = (other.number for other in (*above, *islice(rows, HEADER_ROWS)) if has_columns(other.cells))
-        if (other := next(others, None)) is not None:
+        below = (other.number for other in islice(rows, HEADER_ROWS) if has_columns(other.cells))
+        other = next(below, None) if above is None else above
+        if other is not None:
             raise SourceError(
                 f"{file}: `header_at` is {number}, but the columns are in line {other}: correct it, or remove it, as "
                 "the header is then found by its columns."
