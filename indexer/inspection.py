@@ -34,7 +34,6 @@ from indexer.reporting.report import (
     RunSummary,
     excess_emptied,
     ignore_progress,
-    merged_emptied,
 )
 from indexer.settings import IndexerSettings
 from indexer.source.lines import RejectedLine, Source, require_present, row_notes
@@ -245,7 +244,7 @@ def _counted_chunks(
             report.dead += len(chunk.rejected)
             report.add_roundings(chunk.roundings.values())
             report.corrected += chunk.corrected
-            report.emptied = merged_emptied(report.emptied, chunk.emptied) if chunk.emptied else report.emptied
+            report.add_emptied(chunk.emptied)
             report.bytes_read, report.seconds = chunk.position, time.monotonic() - started
             yield chunk
 

@@ -41,7 +41,6 @@ from indexer.reporting.report import (
     excess_dead_letters,
     fault_lines,
     ignore_progress,
-    merged_emptied,
 )
 from indexer.settings import IndexerContext
 from indexer.source.lines import ChangeStream, RejectedLine, Source, SourceLine, row_notes
@@ -268,7 +267,7 @@ class ResourceUpdater:
         report.read += len(items)
         report.add_roundings(chunk.roundings.values())
         report.corrected += chunk.corrected
-        report.emptied = merged_emptied(report.emptied, chunk.emptied) if chunk.emptied else report.emptied
+        report.add_emptied(chunk.emptied)
         report.stale += len(chunk.drafts) - len(documents)
         for document in chunk.drafts:
             self._unserved.add_repeated(document, documents[document.id])

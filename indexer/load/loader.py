@@ -35,7 +35,7 @@ from indexer.generations.candidate import Candidate
 from indexer.generations.checkpoint import BuildPhase
 from indexer.load.duplicates import DuplicateCounts, remove_shard_duplicates, resolve_duplicates
 from indexer.names import Names
-from indexer.reporting.report import EmptiedField, RoundedField, RunStage, merged_emptied
+from indexer.reporting.report import EmptiedField, RoundedField, RunStage
 from indexer.scan import fetch_documents, look_up_rows
 from indexer.settings import IndexerContext, IndexerSettings
 from indexer.source.lines import LineStream, RejectedLine
@@ -175,7 +175,7 @@ class Load:
         report.read += loaded.read
         report.add_roundings(loaded.roundings)
         report.corrected += loaded.corrected
-        report.emptied = merged_emptied(report.emptied, loaded.emptied) if loaded.emptied else report.emptied
+        report.add_emptied(loaded.emptied)
         report.bytes_read = loaded.position
         report.retries += loaded.retries
         for item in loaded.rejected:

@@ -218,10 +218,15 @@ def _counts_line(report: ResourceReport) -> str:
 
 def _emptied(fields: Sequence[EmptiedField]) -> str:
     """Return how many cells cannot be read and are empty, and the fields that have most of them, with an example."""
-    named = [f"{one.count:,} {one.field}, such as {one.examples[0]}" for one in fields]
+    count, named = sum(one.count for one in fields), [(one.count, one.field, one.examples[0]) for one in fields]
+    return f"{count:,} unreadable cells left empty{_of_fields(named)}"
+
+
+def _of_fields(counted: Sequence[tuple[int, str, str]]) -> str:
+    """Return the first of some fields with their counts and examples in parentheses, and how many more there are."""
+    named = [f"{count:,} {name}, such as {example}" for count, name, example in counted]
     more = [f"{len(named) - _MAX_SHOWN_FIELDS} more fields"] if len(named) > _MAX_SHOWN_FIELDS else []
-    count = sum(one.count for one in fields)
-    return f"{count:,} unreadable cells left empty ({'; '.join([*named[:_MAX_SHOWN_FIELDS], *more])})"
+    return f" ({'; '.join([*named[:_MAX_SHOWN_FIELDS], *more])})" if named else ""
 
 
 _MAX_REASONS = 5
@@ -245,10 +250,8 @@ def _coverage(report: ResourceReport) -> str:
 def _rounded(report: ResourceReport) -> str:
     """Return the count of rounded numbers and the fields that have most of them, each with an example."""
     most = sorted(report.roundings, key=lambda rounding: -rounding.count)
-    named = [f"{rounding.count:,} {rounding.field}, such as {rounding.given} to {rounding.whole}" for rounding in most]
-    more = [f"{len(most) - _MAX_SHOWN_FIELDS} more fields"] if len(most) > _MAX_SHOWN_FIELDS else []
-    fields = "; ".join([*named[:_MAX_SHOWN_FIELDS], *more])
-    return f"{report.rounded:,} numbers rounded" + (f" ({fields})" if fields else "")
+    named = [(rounding.count, rounding.field, f"{rounding.given} to {rounding.whole}") for rounding in most]
+    return f"{report.rounded:,} numbers rounded{_of_fields(named)}"
 
 
 def problem_lines(report: ResourceReport) -> Iterator[str]:

@@ -249,6 +249,10 @@ class ResourceReport(Counts):
             self.rounded += rounding.count
         self.roundings = [*known.values()]
 
+    def add_emptied(self, fields: Sequence[EmptiedField]) -> None:
+        if fields:
+            self.emptied = merged_emptied(self.emptied, fields)
+
 
 # What `covers` says of a build that replaces everything.
 EVERY_COMPANY_COVERED = "all companies"
