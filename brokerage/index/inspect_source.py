@@ -59,7 +59,7 @@ def check(*, source: str, resource: str | None, html: Path | None, as_json: bool
     ):
         found = check_source(opened, settings)
     if html is not None:
-        _write_page(html, _check_page(source, found))
+        write_text(html, _check_page(source, found))
     if as_json:
         echo(orjson.dumps(found))
     else:
@@ -76,9 +76,10 @@ def _print_report(found: SourceCheck) -> None:
         print_error_line(f"A load would be refused: {objection}.")
 
 
-def _write_page(path: Path, page: str) -> None:
+def write_text(path: Path, text: str) -> None:
+    """Write a file, or end with a sentence."""
     try:
-        path.write_text(page, encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
     except OSError as error:
         fail(f"{path} cannot be written: {error.strerror}.")
 
@@ -102,7 +103,6 @@ def check_report(check: SourceCheck, *, has_fields: bool = True) -> Iterator[Tab
         if has_fields and resource.has_fields:
             yield _fields(resource)
         yield from _sentences_of(resource)
-        yield from _fill_sentences(resource)
 
 
 def _undefined(companies: list[str]) -> str:
@@ -123,7 +123,7 @@ def headline(resource: ResourceCheck) -> str:
 
 
 def _sentences_of(resource: ResourceCheck) -> Iterator[str]:
-    """Yield sentences about damaged cells, identifiers of several lines, and references that dangle."""
+    """Yield sentences about damaged cells, identifiers of several lines, dangling references, and fields to fill."""
     yield from (f"Warning: {warning}." for warning in resource.warnings)
     merged = resource.merged
     if merged is not None and merged.identifiers:
@@ -141,6 +141,7 @@ def _sentences_of(resource: ResourceCheck) -> Iterator[str]:
                 f"{one.field}: {one.dangling:,} of {one.values:,} values are not in {one.target} "
                 f"({one.lines:,} lines). {'; '.join(one.examples)}."
             )
+    yield from _fill_sentences(resource)
 
 
 def _emptied_sentences(resource: ResourceCheck) -> Iterator[str]:
@@ -230,8 +231,7 @@ def _section(resource: ResourceCheck) -> Iterator[str]:
                 for kind in resource.faults
             ),
         )
-    sentences = *_emptied_sentences(resource), *_sentences_of(resource), *_fill_sentences(resource)
-    yield from map(_paragraph, sentences)
+    yield from map(_paragraph, (*_emptied_sentences(resource), *_sentences_of(resource)))
     if not resource.has_fields:
         return
     rows = ((one.name, resource.share_filled(one), *_field_range(one)) for one in resource.fields)

@@ -25,7 +25,7 @@ from rich.table import Table
 import indexer
 from brokerage.completion import files
 from brokerage.help import INDEX_EXITS, epilog
-from brokerage.index.inspect_source import check_report
+from brokerage.index.inspect_source import check_report, write_text
 from brokerage.index.load import is_to_be_published, rebuild
 from brokerage.index.publish import run_publication
 from brokerage.index.runner import (
@@ -92,7 +92,7 @@ def map_files(
     if output is None:
         echo(draft.text.removesuffix("\n"))
         return
-    _write(output, draft.text)
+    write_text(output, draft.text)
     print_error_line(f"Written: {output}. Next: brokerage index check {output}")
 
 
@@ -112,13 +112,6 @@ def _definition(company: str, name: str | None) -> NewCompany | None:
             "defines it in [company]. If it is live, see the first lines of the map."
         )
         return NewCompany(name or company, is_certain=False)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        fail(f"{path} cannot be written: {error.strerror}.")
 
 
 def _print_draft(draft: MapDraft, *, err: bool) -> None:
@@ -283,9 +276,9 @@ def _written(draft: MapDraft, path: Path, *, as_json: bool) -> list[Resource]:
     else:
         _print_draft(draft, err=False)
     if path.exists():
-        _write(path, f"{path.read_text(encoding='utf-8').rstrip()}\n{draft.tables_text}")
+        write_text(path, f"{path.read_text(encoding='utf-8').rstrip()}\n{draft.tables_text}")
     else:
-        _write(path, draft.text)
+        write_text(path, draft.text)
     print_note(f"Written: {path}. Correct it there if a guess is wrong.", as_json=as_json)
     if draft.missing:
         _end_for_map(path, f"The map lacks {', '.join(draft.missing)}.")
