@@ -159,36 +159,41 @@ class SearchEngine:
     def nodes(self) -> tuple[NodeHealth, ...]:
         return tuple(node.health for node in self._nodes.all() if isinstance(node, ReadingNode))
 
-    async def search(
+    def search(
         self, index: str, body: Mapping[str, object], since: Hashable = None, shard_scope: ShardScope = EVERYTHING
-    ) -> bytes:
+    ) -> Coroutine[Any, Any, bytes]:
         """Return the complete, unparsed response of a search, which concurrent requests may share.
 
         Requests share a search if index, body and `since` are the same. `since` is the state of the index that the
         request has seen, which the response must not be older than. `shard_scope` says which shards are asked.
         """
-        if index in self.live.missing:
-            self.refuse_missing(index, used_fields(body))
-        try:
-            return await self.shards.search(index, body, shard_scope, partial(self._share, since, index))
-        except NoLongerServed as error:
-            self._require_never_loaded(index, error, since)
-        return nothing_found(body)
+        return self._placed_search(index, body, shard_scope, partial(self._share, since, index), since)
 
     def _share(self, since: Hashable, index: str, path: str, options: str, body: bytes) -> Awaitable[bytes]:
         search = partial(self._search, index, path, options, body)
         return self._shared_searches.run((index, path, options, body, since), search)
 
-    async def search_unshared(
+    def search_unshared(
         self, index: str, body: Mapping[str, object], shard_scope: ShardScope = EVERYTHING
-    ) -> bytes:
+    ) -> Coroutine[Any, Any, bytes]:
         """Return the response of a search that starts now; `shard_scope` as for `search`."""
+        return self._placed_search(index, body, shard_scope, partial(self._search, index))
+
+    async def _placed_search(
+        self,
+        index: str,
+        body: Mapping[str, object],
+        shard_scope: ShardScope,
+        send: Callable[[str, str, bytes], Awaitable[bytes]],
+        since: Hashable = None,
+    ) -> bytes:
+        """Return the response of a search that `send` sends to shards; without hits if nothing was ever loaded."""
         if index in self.live.missing:
             self.refuse_missing(index, used_fields(body))
         try:
-            return await self.shards.search(index, body, shard_scope, partial(self._search, index))
+            return await self.shards.search(index, body, shard_scope, send)
         except NoLongerServed as error:
-            self._require_never_loaded(index, error)
+            self._require_never_loaded(index, error, since)
         return nothing_found(body)
 
     async def read(
