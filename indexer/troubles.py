@@ -151,11 +151,11 @@ async def _change(context: IndexerContext, name: str, changes: Mapping[str, Trou
     while True:
         (part,) = await read_documents(context, [name])
         known: dict[str, Trouble | None] = {trouble.id: trouble for trouble in _decoded(part)}
-        seen = {name: trouble.seen for name, trouble in known.items() if trouble is not None}
+        seen = {identifier: trouble.seen for identifier, trouble in known.items() if trouble is not None}
         made = {
-            name: change
-            for name, change in changes.items()
-            if not is_mark or (change is not None and seen.get(name) == change.seen)
+            identifier: change
+            for identifier, change in changes.items()
+            if not is_mark or (change is not None and seen.get(identifier) == change.seen)
         }
         left = [trouble for trouble in {**known, **made}.values() if trouble is not None]
         condition = {"op_type": "create"} if part is None else unchanged(part)
@@ -395,9 +395,11 @@ async def withdraw_due(
         due = [
             trouble
             for trouble in standing
-            if trouble.dismissed is None and trouble.since <= until and company in {None, trouble.company}
+            if trouble.dismissed is None
+            and trouble.since <= until
+            and company in {None, trouble.company}
+            and _is_withdrawn(context, resource, trouble)
         ]
-        due = [trouble for trouble in due if _is_withdrawn(context, resource, trouble)]
         if not due:
             continue
         live = await GenerationLifecycle(context, resource).live()

@@ -85,8 +85,9 @@ def at_live_time(document: PendingDocument, known: IndexRow | None) -> PendingDo
     With the content of the live record it keeps that record's time. With another content it is later, even if the live
     record has a time after this run's.
     """
-    is_open = document.line.period is None and known is not None and not known.deleted
-    return _after(document, known) if is_open and known is not None and known.version != UNDATED else document
+    if document.line.period is not None or known is None or known.deleted or known.version == UNDATED:
+        return document
+    return _after(document, known)
 
 
 def in_order_of_arrival(document: PendingDocument, known: IndexRow | None) -> PendingDocument:
@@ -95,8 +96,9 @@ def in_order_of_arrival(document: PendingDocument, known: IndexRow | None) -> Pe
     So of a record that changes twice in an hour that comes twice, the last line counts. A withdrawn record stays so: a
     line that is sent again cannot be told from a new one.
     """
-    is_open = known is not None and known.reason != TombstoneReason.UNREADABLE and _is_of_period(document, known)
-    return _after(document, known) if is_open and known is not None else document
+    if known is None or known.reason == TombstoneReason.UNREADABLE or not _is_of_period(document, known):
+        return document
+    return _after(document, known)
 
 
 def _is_of_period(document: PendingDocument, known: IndexRow) -> bool:
