@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -30,6 +30,7 @@ from indexer.reso.probe import probe_source
 from indexer.reso.replication import RoundResult, open_replication
 from indexer.reso.settings import ResoSettings
 from indexer.reso.source_map import AUTO, BY_EVENTS, BY_TIMESTAMPS, ReplicationPlan, profile_names, read_map
+from service.background import running
 
 _WITHDRAW_SECONDS = 60.0
 
@@ -172,13 +173,8 @@ async def _withdrawing(context: indexer.IndexerContext, report: Callable[[str], 
             await withdraw()
 
     await withdraw()
-    withdrawing = asyncio.create_task(repeat())
-    try:
+    async with running(repeat):
         yield
-    finally:
-        withdrawing.cancel()
-        with suppress(asyncio.CancelledError):
-            await withdrawing
 
 
 _NOT_PROBED = ("company", "without", "prefix", "time_zone", "changes", "sole", "is_once", "as_json")
