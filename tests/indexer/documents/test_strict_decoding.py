@@ -18,14 +18,18 @@ from tests.indexer.documents.hostile_lines import MOMENTS, envelopes
 from tests.indexer.parsed_lines import COMPANIES
 from tests.records import deletion, envelope
 
+UUID = "0b5f4e1e-6a9b-4e37-9a52-9c4c6a0a7f3d"
+
 _resources = pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.alias)
 
 
 def outcome(parser: LineParser, data: bytes) -> tuple[Any, Any, int]:
-    """Return the document or the error, and what was counted."""
+    """Return the document, also with names that it lacks, or the error; and what was counted."""
     chunk = ParsedChunk()
     try:
-        made: object = parser.parse(SourceLine("file", 1, data), chunk)
+        document = parser.parse(SourceLine("file", 1, data), chunk)
+        named = document.named and document.named({gap.member: "Ann Oh" for gap in document.gaps})
+        made: object = (msgspec.structs.replace(document, named=None), named)
     except InvalidRecordError as error:
         made = (error.field, error.reason)
     return made, chunk.roundings, chunk.corrected
@@ -65,6 +69,14 @@ def is_strict(resource: Resource, sent: dict[str, Any]) -> bool:
 def test_both_decoders_lead_to_the_same_document_counts_and_errors(line: tuple[Resource, bytes]) -> None:
     resource, data = line
     assert outcome(LineParser(resource, COMPANIES), data) == outcome(lenient_parser(resource), data)
+
+
+def test_both_decoders_lead_to_the_same_document_of_a_listing_without_the_name_of_its_agent() -> None:
+    data = orjson.dumps(envelope(LISTING, {"ListAgentUUID": UUID, "ListAgentFullName": None}))
+    (document, named), *_ = outcome(LineParser(LISTING, COMPANIES), data)
+    assert [gap.member for gap in document.gaps] == ["ListAgentFullName"]
+    assert orjson.loads(named.record)["ListAgentFullName"] == "Ann Oh"
+    assert outcome(lenient_parser(LISTING), data) == outcome(LineParser(LISTING, COMPANIES), data)
 
 
 @given(st.lists(MOMENTS, min_size=1, max_size=20))
