@@ -159,7 +159,7 @@ async def _replicate(
 
 @asynccontextmanager
 async def _withdrawing(context: indexer.IndexerContext, report: Callable[[str], None]) -> AsyncIterator[None]:
-    """Withdraw at once and every minute what is due, also while the source does not answer or a run waits for it."""
+    """Withdraw overdue records now and every minute, even while the source does not answer or a run waits."""
 
     async def withdraw() -> None:
         try:
