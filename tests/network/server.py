@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -47,6 +48,8 @@ class Connection:
 
 
 Script = Callable[["Connection"], Awaitable[None]]
+# Of the event loop: a task that is cancelled before it begins would leave its connection open.
+_TURNS_TO_BEGIN = 8
 
 
 @dataclass
@@ -61,7 +64,7 @@ class Server:
     most_open: int = 0
     requests: list[bytes] = field(default_factory=list)
     tasks: set[asyncio.Task[Any]] = field(default_factory=set)
-    listening: asyncio.Server | None = None
+    listening: socket.socket | None = None
 
     @property
     def url(self) -> str:
@@ -75,20 +78,39 @@ class Server:
     async def start(self) -> None:
         """Listen, after a refusal on the same port as before."""
         if self.listening is None:
-            self.listening = await asyncio.start_server(self._serve, HOST, self.port, ssl=self.certificate)
-            self.port = self.listening.sockets[0].getsockname()[1]
+            self.listening = socket.create_server((HOST, self.port))
+            self.listening.setblocking(False)
+            self.port = self.listening.getsockname()[1]
+            asyncio.get_running_loop().add_reader(self.listening, self._accept, self.listening)
 
     def refuse(self) -> None:
         """Accept no more connections."""
         if self.listening is not None:
+            asyncio.get_running_loop().remove_reader(self.listening)
             self.listening.close()
             self.listening = None
 
     async def stop(self) -> None:
         """End every script."""
+        for _ in range(_TURNS_TO_BEGIN):
+            await asyncio.sleep(0)
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    def _accept(self, listening: socket.socket) -> None:
+        """Accept a connection. A server of asyncio loses one that it is accepting while it is closed (until 3.13)."""
+        with contextlib.suppress(BlockingIOError):
+            accepted, _ = listening.accept()
+            task = asyncio.create_task(self._open(accepted))
+            self.tasks.add(task)
+            task.add_done_callback(self.tasks.discard)
+
+    async def _open(self, accepted: socket.socket) -> None:
+        accepted.setblocking(False)
+        protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader(), self._serve)
+        with contextlib.suppress(OSError):
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: protocol, accepted, ssl=self.certificate)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task: asyncio.Task[Any] | None = asyncio.current_task()
