@@ -1,9 +1,10 @@
 """The options of an embedded cluster, the memory and ports that it needs, its errors and reports of its start."""
 
 import os
+import random
 import socket
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -131,12 +132,23 @@ HOST: Final = "127.0.0.1"
 _HIGHEST: Final = 65535
 
 
+# Below those that systems give to connections, so that none takes a port before a slow process listens on it.
+_STEADY_PORTS: Final = range(20_000, 32_000)
+
+
 def free_ports(count: int) -> list[int]:
+    """Return free ports in random order; raise EmbeddedNodeError if there are too few."""
+    ports: list[int] = []
     with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for free in sockets:
-            free.bind((HOST, 0))
-        return [free.getsockname()[1] for free in sockets]
+        for port in random.sample(_STEADY_PORTS, len(_STEADY_PORTS)):
+            if len(ports) == count:
+                return ports
+            with suppress(OSError):
+                stack.enter_context(socket.socket()).bind((HOST, port))
+                ports.append(port)
+    raise EmbeddedNodeError(
+        f"{count} ports are needed, and too few of {_STEADY_PORTS[0]} to {_STEADY_PORTS[-1]} are free"
+    )
 
 
 def require_ports(first: int, count: int) -> list[int]:

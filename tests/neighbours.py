@@ -1,23 +1,21 @@
 """Ports for processes: one, or two in a row for what takes a port and the next."""
 
-import random
 import socket
 
-# Below those that the system gives to connections: between the look and the use no connection takes one of them.
-_PORTS = range(20_000, 32_000)
+from embedded.node_options import free_ports
 
 
 def neighbours() -> tuple[int, int]:
     """Return two consecutive free ports."""
     while True:
-        port = random.choice(_PORTS)  # noqa: S311 - no secret
-        if _is_free(port) and _is_free(port + 1):
+        port = steady_port()
+        if _is_free(port + 1):
             return port, port + 1
 
 
 def steady_port() -> int:
     """Return a free port that stays free until a process that starts slowly listens on it."""
-    return neighbours()[0]
+    return free_ports(1)[0]
 
 
 def _is_free(port: int) -> bool:

@@ -8,6 +8,7 @@ from typing import cast
 import pytest
 
 from service.publishing.files import PublicationFiles, ThreadedWriter
+from tests.logs import logged
 
 PAGES = 5
 
@@ -40,4 +41,4 @@ async def test_an_error_of_several_pages_is_raised_once_and_not_logged(caplog: p
     with pytest.raises(OSError, match="No space left"):
         await write_pages(FullDisk())
     gc.collect()
-    assert caplog.messages == []
+    assert logged(caplog, "asyncio") == []

@@ -13,6 +13,7 @@ from cluster.client import retry
 from mappings import TEAM
 from tests.indexer.command.test_command import environment
 from tests.indexer.conftest import Bench
+from tests.logs import logged
 from tests.records import envelope, write
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -49,14 +50,14 @@ class _Outage:
 async def test_many_operations_that_wait_say_once_why(caplog: pytest.LogCaptureFixture) -> None:
     outages = [_Outage(6) for _ in range(5)]
     assert await asyncio.gather(*(retry(outage, 60) for outage in outages)) == ["done"] * 5
-    (warning,) = caplog.messages
+    (warning,) = logged(caplog, "indexer")
     assert warning.startswith("Elasticsearch cannot be reached: connection refused. Check ELASTICSEARCH_URL. Trying ")
     assert warning.endswith(" again for up to 60 s.")
 
 
 async def test_a_short_disturbance_is_not_worth_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     assert await retry(_Outage(3), 60) == "done"
-    assert caplog.messages == []
+    assert logged(caplog, "indexer") == []
 
 
 async def test_no_wait_outlasts_the_time_that_an_operation_has(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from service.errors import Overloaded
 from service.limits.admission import ConcurrencyLimit, ShareExceeded
+from tests.logs import logged
 from tests.service.internals import Clock, Internals
 from tests.waiting import until
 
@@ -333,10 +334,10 @@ def test_many_refusals_are_one_line_in_the_log(internals: Internals, caplog: pyt
             caplog.clear()
             for _ in range(PLACES + ROOM + refused):
                 crowd.come()
-            await until(lambda: caplog.records)
+            await until(lambda: logged(caplog, "service", "Refused"))
             await crowd.disperse()
-            (line,) = caplog.records
-            assert line.getMessage().startswith(f"Refused {refused} page requests")
+            (line,) = logged(caplog, "service", "Refused")
+            assert line.startswith(f"Refused {refused} page requests")
 
     # On a loop of its own: limits of other tests must not log here.
     asyncio.run(flood())

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 import pytest
 
 from service.search.engine import BatchLoader
+from tests.logs import logged
 from tests.service.internals import Internals
 from tests.waiting import until
 
@@ -108,7 +109,7 @@ async def test_a_slow_search_blocks_no_other(internals: Internals, caplog: pytes
     await search.end(0)
     assert await stuck == b"a"
     gc.collect()
-    assert caplog.records == []
+    assert logged(caplog, "asyncio") == []
 
 
 async def test_a_search_that_ends_in_time_is_followed_by_no_other(internals: Internals) -> None:
@@ -172,7 +173,7 @@ async def test_a_failure_without_waiters_is_not_reported(caplog: pytest.LogCaptu
     (leaving,) = await begun(loader, search, "a")
     leaving.cancel()
     await search.end(0, ValueError("broken"))
-    assert caplog.records == []
+    assert logged(caplog, "asyncio") == []
 
 
 async def test_many_go_in_several_searches_and_nothing_is_kept_in_the_end() -> None:
