@@ -159,7 +159,7 @@ def slug(title: str) -> str:
 
 
 def _add_anchors(tokens: Sequence[Token]) -> None:
-    title, is_in_summary = "", False
+    title, is_in_summary, columns = "", False, list[str]()
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):
         if token.type == "heading_open" and following is not None:
             title = _plain(following)
@@ -170,9 +170,15 @@ def _add_anchors(tokens: Sequence[Token]) -> None:
         elif token.type == "html_block":
             is_in_summary = "<summary>" in token.content
         elif token.type == "table_open":
-            token.meta["name"] = title
-        elif token.type == "th_open":
+            token.meta["name"], columns = title, []
+        elif token.type == "th_open" and following is not None:
             token.attrSet("scope", "col")
+            columns.append(_plain(following))
+        elif token.type == "tr_open":
+            column = iter(columns)
+        elif token.type == "td_open":
+            # Narrow screens show it instead of the head of the table.
+            token.attrSet("data-label", next(column))
 
 
 def _sections(tokens: Sequence[Token]) -> Iterator[PageSection]:
@@ -196,6 +202,8 @@ def _fence(_: RendererHTML, tokens: Sequence[Token], at: int, __: OptionsDict, _
     """Render code; a curl command that asks the API comes in all languages."""
     token = tokens[at]
     code, language = token.content, token.info.partition(" ")[0]
+    if language == "json":
+        code = json.dumps(json.loads(code), indent=2, ensure_ascii=False)
     request = parse_curl(code) if language in _SHELLS else None
     if request is None:
         return _code(code, language)

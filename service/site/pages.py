@@ -36,40 +36,44 @@ class SitePage:
 
 
 START_PAGE = SitePage("start", "Get started")
-REFERENCE_PAGE = SitePage("reference", "Interactive reference")
+REFERENCE_PAGE = SitePage("reference", "API reference")
 MAP_PAGE = SitePage("map", "Map of listings")
 FIELDS_PAGE = SitePage("fields", "Field dictionary")
 # These take the full width.
 WIDE_PAGES = frozenset({REFERENCE_PAGE, MAP_PAGE})
 
 PAGE_GROUPS: dict[str, tuple[SitePage, ...]] = {
-    "Get started": (
+    "Start": (
         START_PAGE,
-        SitePage("keys", "Keys and companies"),
-        SitePage("parameters", "Operations and parameters"),
+        SitePage("keys", "Authentication"),
+        SitePage("choose", "Choose how to read the data"),
     ),
-    "Guides": (
-        SitePage("walk", "Walk a whole feed"),
-        SitePage("sync", "Stay in sync"),
-        SitePage("changes", "Changes, snapshots, digests"),
-        SitePage("everything", "Copy everything"),
-        SitePage("copy", "Keep a copy"),
-        SitePage("reso", "RESO Web API"),
-        SitePage("resume", "Resume"),
-        SitePage("timestamps", "What each timestamp means"),
-        SitePage("errors", "Errors and retries"),
-        SitePage("limits", "Limits"),
-        SitePage("transfer", "Compression and caching"),
+    "Copy the data": (
+        SitePage("copy", "Copy with one command"),
+        SitePage("everything", "Download files"),
+        SitePage("changes", "Build your own sync"),
+    ),
+    "Read live": (
+        SitePage("walk", "Pagination and polling"),
+        SitePage("parameters", "Operations and filters"),
         SitePage("geojson", "GeoJSON"),
+        SitePage("reso", "RESO Web API"),
+    ),
+    "Go live": (
+        SitePage("errors", "Errors and retries"),
+        SitePage("limits", "Rate limits and sizes"),
+        SitePage("transfer", "Compression and caching"),
         SitePage("clients", "Typed clients"),
-        SitePage("move", "Move an existing client here"),
+        SitePage("move", "Migrate a client"),
     ),
     "Reference": (
         REFERENCE_PAGE,
-        MAP_PAGE,
         FIELDS_PAGE,
+        SitePage("timestamps", "Timestamps"),
         SitePage("problems", "Problem codes"),
+        SitePage("glossary", "Glossary"),
         SitePage("changelog", "Changelog"),
+        MAP_PAGE,
     ),
 }
 

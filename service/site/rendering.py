@@ -1,6 +1,7 @@
 """What a page is made of: its text, its layout, the changelog and the index for the search."""
 
 import re
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -186,12 +187,13 @@ def _previous_next_links(page: SitePage, site: Site) -> str:
 
 @dataclass(frozen=True)
 class SearchEntry:
-    """A place that a search can find: its URL, title, the page or resource that it belongs to, and its words."""
+    """A place that a search can find: its URL, title, page or resource, text, and the words of the page."""
 
     url: str
     title: str
     group: str
     text: str
+    words: str = ""
 
 
 @cache
@@ -200,12 +202,13 @@ def encoded_search_index(site: Site) -> bytes:
 
 
 def _sections(site: Site) -> Iterator[SearchEntry]:
+    searched: dict[str, str] = tomllib.loads(SITE_FILES.joinpath("search_words.toml").read_text(encoding="utf-8"))
     for page in filter(site.has, PAGE_BY_PATH.values()):
         for section in render_markdown(page_text(page, site)).sections:
             # Fields are entries of their own.
             text = "" if page is FIELDS_PAGE else section.text
-            anchor = f"#{section.anchor}" if section.level > 1 else ""
-            yield SearchEntry(f"{page.path}{anchor}", section.title, page.title, text)
+            anchor, words = (f"#{section.anchor}", "") if section.level > 1 else ("", searched.get(page.name, ""))
+            yield SearchEntry(f"{page.path}{anchor}", section.title, page.title, text, words)
 
 
 def _fields() -> Iterator[SearchEntry]:

@@ -28,7 +28,8 @@ _TYPE_LABELS = {
     FieldKind.OBJECTS: "array of objects",
     FieldKind.UNTYPED_LIST: "array",
 }
-_TABLE_HEADER = ("| Field | Type | If absent | Views | Notes |", "|---|---|---|---|---|")
+_TABLE_HEADER = ("| Field | Type | Notes |", "|---|---|---|")
+_ONLY_IN = {View.INDEX: "In lists only.", View.SHOW: "In single records only."}
 
 
 def field_tables() -> str:
@@ -102,23 +103,20 @@ def _timestamps_note(resource: Resource) -> str:
 def _rows(resource: Resource, outer: Field, field: Field, path: str) -> Iterator[str]:
     """Yield the row of a field and those of its members, which share the views of the outermost field."""
     name = f'<code id="{field_anchor(resource, path)}">{path}</code>'
-    empty = "`[]`" if field.kind.is_list else "`null`"
-    notes = " ".join(_notes(resource, field))
-    yield f"| {name} | {_TYPE_LABELS[field.kind]} | {empty} | {_views(outer)} | {notes} |"
+    notes = " ".join(_notes(resource, outer, field))
+    yield f"| {name} | {_TYPE_LABELS[field.kind]} | {notes} |"
     for member in field.members:
         yield from _rows(resource, outer, member, f"{path}.{member.name}")
 
 
-def _views(field: Field) -> str:
-    return ", ".join(view for view in View if view in field.views)
-
-
-def _notes(resource: Resource, field: Field) -> Iterator[str]:
+def _notes(resource: Resource, outer: Field, field: Field) -> Iterator[str]:
     if field.note:
         yield field.note
+    if len(outer.views) == 1:
+        yield _ONLY_IN[next(iter(outer.views))]
     if field.flag is not None:
-        views = "" if field.flag.views >= field.views else f" in the {', '.join(sorted(field.flag.views))} view"
-        yield f"Present only if `{field.flag.parameter}` is sent{views}."
+        where = "" if field.flag.views >= field.views else " for a list"
+        yield f"Present only if `{field.flag.parameter}` is sent{where}."
     if field.group:
         yield f"Field group `{field.group}`."
     if field.name in resource.volatile:

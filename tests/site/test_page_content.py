@@ -53,7 +53,7 @@ def _row(resource: str, name: str) -> list[str]:
     """Return the cells of a field behind its name."""
     page = parse_page("/docs/fields")
     fields = [found.split("-", 1) for found in page.ids if found.partition("-")[0] in _ALIASES and "-" in found]
-    rows = [row for row in page.rows if len(row) == 5 and row[0] != "Field"]
+    rows = [row for row in page.rows if len(row) == 3 and row[0] != "Field"]
     assert len(fields) == len(rows)
     return rows[fields.index([resource, name])][1:]
 
@@ -70,31 +70,31 @@ def test_the_dictionary_has_every_field_in_order(resource: Any) -> None:
 @pytest.mark.parametrize(
     ("resource", "name", "reported"),
     [
-        ("listings", "LotSizeAcres", ["integer", "null", "index, show", "Acres, rounded half up."]),
+        ("listings", "LotSizeAcres", ["integer", "Acres, rounded half up."]),
         ("listings", "SoldDate", None),
-        ("listings", "StatusChangeDate", ["string", "null", "index", "Given only while on the market."]),
-        ("listings", "BuyerCommissionType", ["string", "null", "index", "Field group commission."]),
+        ("listings", "StatusChangeDate", ["string", "Given only while on the market. In lists only."]),
+        ("listings", "BuyerCommissionType", ["string", "In lists only. Field group commission."]),
         (
             "listings",
             "DaysOnMarket",
-            ["integer", "null", "index, show", "Days. A change of this field alone does not count as an update."],
+            ["integer", "Days. A change of this field alone does not count as an update."],
         ),
-        ("listings", "OpenHouse", ["array of objects", "[]", "index, show", ""]),
-        ("listings", "ListingImages.Width", ["integer", "null", "index, show", "Pixels."]),
-        ("sold_listings", "SoldDate", ["string, YYYY-MM-DD", "null", "index, show", ""]),
-        ("sold_listings", "ListingURL", ["string", "null", "index", ""]),
+        ("listings", "OpenHouse", ["array of objects", ""]),
+        ("listings", "ListingImages.Width", ["integer", "Pixels."]),
+        ("sold_listings", "SoldDate", ["string, YYYY-MM-DD", ""]),
+        ("sold_listings", "ListingURL", ["string", "In lists only."]),
         (
             "agents",
             "bio",
-            ["unspecified", "null", "index, show", "Present only if include_bio is sent in the index view."],
+            ["unspecified", "Present only if include_bio is sent for a list."],
         ),
-        ("agents", "user_reviews", ["array", "[]", "index, show", "Present only if include_reviews is sent."]),
+        ("agents", "user_reviews", ["array", "Present only if include_reviews is sent."]),
         (
             "agents",
             "gci_goal",
-            ["integer", "null", "show", "Present only if include_gci_goals is sent. Field group goals."],
+            ["integer", "In single records only. Present only if include_gci_goals is sent. Field group goals."],
         ),
-        ("agents", "created_timestamp", ["integer, Unix seconds", "null", "index, show", ""]),
+        ("agents", "created_timestamp", ["integer, Unix seconds", ""]),
     ],
 )
 def test_the_dictionary_says_what_a_field_is(resource: str, name: str, reported: list[str] | None) -> None:
@@ -189,19 +189,19 @@ def test_what_is_shown_as_json_is_json(name: str) -> None:
 
 
 async def test_the_programs_run(served: RunningService, tmp_path: Path) -> None:
-    [walk], [sync] = _code("walk", "python"), _code("sync", "python")
+    walk, poll = _code("walk", "python")
     walked = await _run(walk, served, tmp_path)
     assert walked == "L1 Active 685000\n"
     # Twice: the second time it begins at the mark of the first.
     for _ in range(2):
-        assert await _run(walk.partition("\neverything = ")[0] + "\n" + sync, served, tmp_path) == "upsert L1\n"
+        assert await _run(walk.partition("\neverything = ")[0] + "\n" + poll, served, tmp_path) == "upsert L1\n"
     assert (tmp_path / "watermark.txt").read_text() == str(MARK.clock // 1000)
     begins = [str(body["query"]) for path, body in served.stand_in.asked if path == "/listings/_search"]
     assert str(MARK.clock) in begins[-1]
 
 
 async def test_the_program_waits_and_asks_again(served: RunningService, tmp_path: Path) -> None:
-    [walk] = _code("walk", "python")
+    walk, _ = _code("walk", "python")
     served.stand_in.out(refusal(503, "away"), "listings")
     try:
         process = await _started(walk, served, tmp_path)

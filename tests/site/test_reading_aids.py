@@ -44,7 +44,7 @@ async def test_the_keyboard_searches_and_opens_what_is_found(browser: Browser, s
         await expect(page.locator("#listings-ListAgentUUID")).to_be_visible()
         await until_true(lambda: page.evaluate(_IN_VIEW, "listings-ListAgentUUID"))
         await page.locator("#search-button").click()
-        for typed, found in (("rate limmit", "Limits"), ("updated since", "updated_since"), ("qqqq", "")):
+        for typed, found in (("rate limmit", "Rate limits"), ("updated since", "updated_since"), ("qqqq", "")):
             await page.locator("#search-words").fill(typed)
             await expect(page.locator("#search-said")).to_have_text(_COUNTED if found else "Nothing found.")
             assert found in await page.locator("#search-results").inner_text()
@@ -109,7 +109,7 @@ async def test_the_sidebar_stays_in_its_place(browser: Browser, served: RunningS
         await visit.open("/docs")
         await visit.page.evaluate("document.getElementById('navigation').scrollTop = 180")
         places = []
-        for name in ("Limits", "Interactive reference", "Map of listings", "Field dictionary", "Changelog"):
+        for name in ("Rate limits and sizes", "API reference", "Map of listings", "Field dictionary", "Changelog"):
             # A click by the mouse would scroll to the link first.
             link = visit.page.locator("#navigation").get_by_role("link", name=name, exact=True)
             await link.evaluate("link => link.click()")

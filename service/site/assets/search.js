@@ -2,6 +2,8 @@
 
 const { library } = document.getElementById("search-script").dataset;
 const MOST = 20, SNIPPET = 140;
+// They say nothing of what is looked for.
+const FILLERS = new Set("a an and are by can do does for from get how i in into is it my of on or the to what when where which with you your".split(" "));
 const dialog = at("search-dialog"), words = at("search-words"), results = at("search-results"), said = at("search-said");
 let index = null;
 
@@ -16,12 +18,22 @@ async function load() {
   const [{ default: MiniSearch }, answer] = await Promise.all([import(library), fetch("/docs/search.json")]);
   if (!answer.ok) throw new Error(`status ${answer.status}`);
   const made = new MiniSearch({
-    idField: "url", fields: ["title", "group", "text"], storeFields: ["url", "title", "group", "text"], tokenize: tokens,
-    searchOptions: { combineWith: "AND", prefix: true, fuzzy: term => term.length > 4 ? 0.2 : false, boost: { title: 4, group: 1.5 },
-      tokenize: text => text.toLowerCase().split(/[^\p{L}\p{N}_]+/u).filter(Boolean) },
+    idField: "url", fields: ["title", "group", "words", "text"], storeFields: ["url", "title", "group", "text"], tokenize: tokens,
+    searchOptions: { prefix: true, fuzzy: term => term.length > 4 ? 0.2 : false, boost: { title: 4, words: 3, group: 1.5 }, tokenize: asked },
   });
   made.addAll(await answer.json());
   return made;
+}
+
+function asked(text) {
+  const all = text.toLowerCase().split(/[^\p{L}\p{N}_]+/u).filter(Boolean), telling = all.filter(word => !FILLERS.has(word));
+  return telling.length ? telling : all;
+}
+
+// First what has all words, then what has some.
+function find(made, text) {
+  const all = made.search(text, { combineWith: "AND" }), urls = new Set(all.map(found => found.url));
+  return [...all, ...made.search(text).filter(found => !urls.has(found.url))];
 }
 
 function snippet(text, terms) {
@@ -61,14 +73,15 @@ function item(found) {
 }
 
 async function search() {
-  const asked = words.value.trim();
+  const text = words.value.trim();
   try {
     index ??= load();
     const made = await index;
-    if (asked !== words.value.trim()) return;
-    const found = asked ? made.search(asked) : [];
+    if (text !== words.value.trim()) return;
+    const found = text ? find(made, text) : [];
     results.replaceChildren(...found.slice(0, MOST).map(item));
-    said.textContent = !asked ? "" : found.length ? `${found.length} found` : "Nothing found.";
+    results.dataset.words = text;
+    said.textContent = !text ? "" : found.length ? `${found.length} found` : "Nothing found.";
   } catch (failure) {
     index = null;
     said.textContent = `The search cannot be loaded: ${failure.message}.`;
