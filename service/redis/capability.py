@@ -37,9 +37,7 @@ def _require_url(url: str) -> None:
 def _require_client(url: str) -> None:
     """Raise SettingError if there is a URL, and the Redis client is not installed."""
     if url and find_spec("redis") is None:
-        raise SettingError(
-            f"{_URL_SETTING} needs the Redis client, which is not installed: pip install 'brokerage-server[redis]'."
-        )
+        raise SettingError(f"{_URL_SETTING} needs the Redis client, which is not installed: pip install redis.")
 
 
 def _require_encrypted_password(url: str) -> None:

@@ -11,6 +11,7 @@ from service.errors import NotFound
 from service.http.negotiation import ContentCoding
 from service.http.requests import collapse_slashes, negotiate_coding
 from service.http.responses import CONTENT_POLICY, PrecompressedBody, precompress
+from service.site.client_wheel import CLIENT_PATH, client_wheel, client_wheel_name
 from service.site.discovery import create_index_handler, discovery_handlers
 from service.site.pages import DOCS_ROOT, PAGE_BY_MARKDOWN_PATH, PAGE_BY_PATH, Site, site_assets
 
@@ -60,6 +61,15 @@ def render(path: str, site: Site) -> tuple[bytes, str, dict[str, str]]:
         return page_text(page, site).encode(), "text/markdown", _PAGE_HEADERS
     if path == _SEARCH_INDEX_PATH:
         return encoded_search_index(site), "application/json", _PAGE_HEADERS
+    if path == f"{CLIENT_PATH}/{client_wheel_name()}":
+        return client_wheel(), "application/octet-stream", _PAGE_HEADERS
+    if path == CLIENT_PATH:
+        # What `pip install --find-links` reads.
+        return (
+            f'<a href="{CLIENT_PATH}/{client_wheel_name()}">{client_wheel_name()}</a>\n'.encode(),
+            "text/html",
+            _PAGE_HEADERS,
+        )
     for asset in site_assets().values():
         if asset.path == path:
             return asset.body, asset.content_type, {"Cache-Control": _IMMUTABLE}

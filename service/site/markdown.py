@@ -17,7 +17,8 @@ from pygments.formatters.html import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 
 # What pages fill with the service's own address and the reader's key.
-ADDRESS, KEY = "https://api.example.com/v1", "bk_…"
+HOST = "https://api.example.com"
+ADDRESS, KEY = f"{HOST}/v1", "bk_…"
 _ADDRESS_VARIABLE, _KEY_VARIABLE = "$API", "$KEY"
 _IGNORED_OPTIONS = frozenset({"-s", "-S", "-sS", "-i", "--compressed"})
 _VARIABLE = re.compile(r"\$([A-Z]+)")
@@ -118,8 +119,8 @@ _NON_WORD = re.compile(r"[^a-z0-9_]+")
 # `tabindex` makes horizontal scrolling reachable by keyboard.
 _SCROLLABLE = 'class="scroll" tabindex="0"'
 _SHELLS = frozenset({"bash", "sh"})
-_KEYS = frozenset({"$KEY", KEY})
-_FILLED = re.compile(rf"\$API\b|\$KEY\b|{re.escape(ADDRESS)}|{KEY}")
+_FILLED_BY = {"$API": "address", ADDRESS: "address", HOST: "host", "$KEY": "key", KEY: "key"}
+_FILLED = re.compile(rf"\$API\b|\$KEY\b|{re.escape(ADDRESS)}|{re.escape(HOST)}|{KEY}")
 
 
 @dataclass(frozen=True)
@@ -224,8 +225,7 @@ def _code(code: str, language: str, label: str = "") -> str:
 
 def _mark_filled(found: re.Match[str]) -> str:
     """Mark what a page fills with the service's own address or the reader's key."""
-    kind = "key" if found[0] in _KEYS else "address"
-    return f'<span data-filled="{kind}">{found[0]}</span>'
+    return f'<span data-filled="{_FILLED_BY[found[0]]}">{found[0]}</span>'
 
 
 def _heading_close(_: RendererHTML, tokens: Sequence[Token], at: int, __: OptionsDict, ___: EnvType) -> str:

@@ -15,7 +15,8 @@ from string import Template
 import orjson
 
 from service.capability import text_with
-from service.site.markdown import PageSection, render_markdown, slug
+from service.site.client_wheel import CLIENT_PATH, client_wheel_name
+from service.site.markdown import HOST, PageSection, render_markdown, slug
 from service.site.pages import (
     FIELDS_PAGE,
     MAP_PAGE,
@@ -68,6 +69,7 @@ def _changelog() -> str:
 
 # Placeholders in texts, and the functions that generate their content.
 GENERATED_SECTIONS: dict[str, Callable[[], str]] = {
+    "<!-- client wheel -->": lambda: f"{HOST}{CLIENT_PATH}/{client_wheel_name()}",
     "<!-- fields -->": field_tables,
     "<!-- field groups -->": field_group_table,
     "<!-- problems -->": problem_table,

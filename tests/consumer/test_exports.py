@@ -30,4 +30,4 @@ async def test_without_its_package_parquet_is_refused_before_anything_is_asked(
     monkeypatch.setattr("brokerage_feed.export.find_spec", lambda _: None)
     code, _, err = await run(tmp_path, "--url", served.url, "--format", "parquet")
     assert (code, served.stand_in.asked) == (1, [])
-    assert err == "Parquet needs pyarrow, which is not installed: pip install 'brokerage-feed[parquet]'.\n"
+    assert err == "Parquet needs pyarrow, which is not installed: pip install pyarrow.\n"

@@ -45,9 +45,7 @@ def test_a_snapshot_can_be_taken_below_the_data_folder(cluster: EmbeddedCluster)
 
 def test_optional_packages_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("embedded.embedded_cluster.find_spec", lambda name: None if name == "jpype" else object())
-    with pytest.raises(
-        EmbeddedNodeError, match=r'needs jpype: install it with pip install "brokerage-server\[embedded\]"'
-    ):
+    with pytest.raises(EmbeddedNodeError, match=r"needs jpype1: pip install jpype1"):
         EmbeddedCluster(NodeOptions(ephemeral=True)).start()
 
 

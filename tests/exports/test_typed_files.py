@@ -181,5 +181,5 @@ async def test_without_the_library_there_are_lines_only_and_it_is_said(
     """Once."""
     monkeypatch.setattr("brokerage.index.publish.find_spec", lambda _: None)
     printed = await run(exports)
-    assert printed.count("pip install 'brokerage-server[parquet]'") == 1
+    assert printed.count("pip install pyarrow") == 1
     assert {file.format for file in exports.latest("a").files} == {"ndjson.zst"}

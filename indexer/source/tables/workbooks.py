@@ -61,7 +61,7 @@ def _opened(path: Path, name: str) -> Iterator[Any]:
         from openpyxl import load_workbook  # noqa: PLC0415 - an optional package
     except ImportError:
         raise SourceError(
-            f"{name} is an Excel workbook, which needs openpyxl: pip install 'brokerage-server[xlsx]'. Or save the "
+            f"{name} is an Excel workbook, which needs openpyxl: pip install openpyxl. Or save the "
             "sheet as CSV in UTF-8, and name that file."
         ) from None
     try:

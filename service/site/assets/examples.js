@@ -3,7 +3,7 @@
 const LANGUAGES = ["curl", "Python", "JavaScript"];
 
 function fill(key) {
-  const texts = { address: `${location.origin}/v1`, key };
+  const texts = { host: location.origin, address: `${location.origin}/v1`, key };
   for (const place of document.querySelectorAll("[data-filled]")) {
     place.dataset.written ??= place.textContent;
     place.textContent = texts[place.dataset.filled] || place.dataset.written;

@@ -19,7 +19,7 @@ def test_a_url_without_the_client_is_refused_by_the_name_of_the_extra(monkeypatc
     with pytest.raises(SettingError) as refused:
         RedisSettings(redis_url=_URL)
     assert str(refused.value) == (
-        "BROKERAGE_REDIS_URL needs the Redis client, which is not installed: pip install 'brokerage-server[redis]'."
+        "BROKERAGE_REDIS_URL needs the Redis client, which is not installed: pip install redis."
     )
     assert RedisSettings().redis_url == ""
 

@@ -118,5 +118,5 @@ def test_what_unpacks_to_too_much_or_is_no_workbook_is_refused(
     with pytest.raises(SourceError, match=r"cannot be read as an Excel workbook \(.*\): save the sheet as CSV"):
         read(tmp_path)
     monkeypatch.setitem(sys.modules, "openpyxl", None)
-    with pytest.raises(SourceError, match=r"which needs openpyxl: pip install 'brokerage-server\[xlsx\]'"):
+    with pytest.raises(SourceError, match=r"which needs openpyxl: pip install openpyxl"):
         read(tmp_path)
