@@ -3,7 +3,6 @@
 import os
 import sys
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -12,7 +11,7 @@ from click.shell_completion import CompletionItem
 
 from brokerage_feed.export import EXPORT_FORMATS
 from brokerage_feed.pull import PullArguments, exit_on_pull_error, exit_with_result, run_pull
-from brokerage_feed.pull_progress import PullDisplay, PullProgressLog
+from brokerage_feed.pull_progress import PullDisplay, PullProgressLog, PullProgressText
 from brokerage_feed.pull_settings import PULL_SETTINGS, reject_unknown_variables
 from brokerage_feed.records import RESOURCE_NAMES
 from brokerage_feed.tables import Spelling
@@ -132,7 +131,7 @@ _EPILOG = "\n\n".join(
     show_default=True,
     help="Begin with the published files of a company where there are any, instead of a snapshot.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON lines instead of progress bars.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON lines on a terminal, too.")
 def pull(**options: Any) -> None:
     """Copy the data that an API key can read to DIR: first published files or a snapshot, then changes.
 
@@ -151,7 +150,7 @@ def run_command(key_file: Path | None, api_key: str, *, as_json: bool, **options
     """Pull with the options of the command, and exit with the code of the outcome."""
     arguments = PullArguments(key=_read_key(api_key, key_file), **options)
     with exit_on_pull_error(), exit_on_signal("Stopped: the copy is consistent, and the same command resumes."):
-        with open_display(as_json=as_json) as shown:
+        with open_display(arguments.directory, as_json=as_json) as shown:
             statuses = run_pull(arguments, shown)
         shown.finish(statuses)
     exit_with_result(statuses)
@@ -170,13 +169,8 @@ def main(context: click.Context) -> None:
 main.add_command(pull)
 
 
-def open_display(*, as_json: bool) -> PullDisplay:
-    """Return bars if standard output is a terminal that `rich` can draw on, else JSON lines."""
-    if as_json or not sys.stdout.isatty() or find_spec("rich") is None:
+def open_display(directory: Path, *, as_json: bool) -> PullDisplay:
+    """Return sentences if standard output is a terminal, else JSON lines."""
+    if as_json or not sys.stdout.isatty():
         return PullProgressLog(sys.stdout)
-    # Imported lazily, since its package is an optional dependency.
-    from rich.console import Console  # noqa: PLC0415
-
-    from brokerage_feed.pull_bars import PullProgressBars  # noqa: PLC0415
-
-    return PullProgressBars(Console())
+    return PullProgressText(sys.stdout, directory)

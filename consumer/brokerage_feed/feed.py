@@ -4,12 +4,13 @@ A published file is resumed after the bytes that are there, and verified by its 
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from hashlib import file_digest
 from http import HTTPStatus
 from pathlib import Path
-from typing import Self, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 import aiohttp
 import msgspec
@@ -54,6 +55,11 @@ _CHANGES, _DIGEST = msgspec.json.Decoder(ChangeBatch), msgspec.json.Decoder(Dige
 # Pages without changes in a row: a service ends such a stream with the first or second one.
 MAX_EMPTY_PAGES = 1_000
 _READ_BYTES = 1 << 20
+_log = logging.getLogger("brokerage_feed")
+
+
+def _log_wait(seconds: float, reason: str) -> None:
+    _log.warning("Trying again in %.1f s: %s", seconds, reason)
 
 
 class _DigestMismatch(Exception):
@@ -63,8 +69,8 @@ class _DigestMismatch(Exception):
 class Feed:
     """The feed of one key, narrowed by a scope such as `{"platform_company_id": "acme", "market_status": "on-market"}`.
 
-    `on_wait` is called with the seconds and the reason before each retry. `token` is the position after the changes
-    that `follow` has yielded, empty before the first page is read.
+    `on_wait` is called with the seconds and the reason before each retry; by default it logs a warning. `token` is the
+    position after the changes that `follow` has yielded, empty before the first page is read.
     """
 
     def __init__(  # noqa: PLR0913 - options, all but three by name
@@ -85,7 +91,7 @@ class Feed:
         self._client = FeedHttpClient(url, key, allow_http=allow_http, limits=self.limits)
         self._scope, self._attempts = dict(scope or {}), attempts
         self.token = ""
-        self.on_wait: OnWait = lambda seconds, reason: None  # noqa: ARG005 - default
+        self.on_wait: OnWait = _log_wait
 
     async def __aenter__(self) -> Self:
         await self._client.open()
@@ -102,6 +108,17 @@ class Feed:
         """
         items = self._snapshot(resource, after)
         return cast("SnapshotHeader", await anext(items)), cast("Records", items)
+
+    async def records(self, resource: str) -> AsyncGenerator[dict[str, Any], None]:
+        """Yield all records of a resource as dictionaries. Iterating the feed then continues with its changes.
+
+        Raises what `snapshot` raises.
+        """
+        header, items = await self.snapshot(resource)
+        async with aclosing(items):
+            async for item in items:
+                yield item.as_dict()
+        self.token = header.token
 
     async def _snapshot(
         self, resource: str, after: str | None

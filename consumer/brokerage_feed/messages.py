@@ -4,7 +4,7 @@ Every member is checked: a service that is broken or hostile must not crash a pr
 """
 
 import datetime as dt
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -28,7 +28,26 @@ class SnapshotHeader(msgspec.Struct):
     count: Count
 
 
-class SnapshotRecord(msgspec.Struct):
+class _WithRecord:
+    """What has the JSON of a record in `record`."""
+
+    __slots__ = ()
+    record: msgspec.Raw
+
+    @property
+    def size(self) -> int:
+        """The bytes of the record."""
+        return len(self.record)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the record as a dictionary; raise ValueError for a removal, which has none."""
+        if not self.record:
+            raise ValueError("a removal has no record")
+        decoded: dict[str, Any] = msgspec.json.decode(self.record)
+        return decoded
+
+
+class SnapshotRecord(_WithRecord, msgspec.Struct):
     """A record of a snapshot. `content` is the hash of its content, 16 hexadecimal digits.
 
     An `id` is unique within its resource; a record that moves to another company keeps it.
@@ -45,11 +64,6 @@ class SnapshotRecord(msgspec.Struct):
         _require_storable(self.company, self.id, self.time, self.record)
 
     @property
-    def size(self) -> int:
-        """The bytes of the record."""
-        return len(self.record)
-
-    @property
     def cursor(self) -> str:
         """The value of `after` that resumes a snapshot after this record."""
         return f"{self.company}:{self.id}"
@@ -63,7 +77,7 @@ class SnapshotTrailer(msgspec.Struct):
     digest: Hash
 
 
-class Change(msgspec.Struct):
+class Change(_WithRecord, msgspec.Struct):
     """A new or changed record. With a `reason` it is a removal, without content and record."""
 
     resource: Identifier
@@ -79,11 +93,6 @@ class Change(msgspec.Struct):
         _require_storable(self.company, self.id, self.time, self.record if self.reason is None else b"{}")
         if self.reason is None and not self.content:
             raise ValueError("a change without a reason has no content")
-
-    @property
-    def size(self) -> int:
-        """The bytes of the record."""
-        return len(self.record)
 
 
 class ChangeBatch(msgspec.Struct):

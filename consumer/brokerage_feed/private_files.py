@@ -3,13 +3,19 @@
 Files that exist keep their mode. The operating system releases the lock when the process ends.
 """
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from brokerage_feed.errors import CopyError, CopyLocked
+
+try:
+    import fcntl
+except ImportError as error:
+    raise ImportError(
+        "brokerage-feed needs Linux or macOS; on Windows, use the Windows Subsystem for Linux."
+    ) from error
 
 _FILE_MODE, _FOLDER_MODE = 0o600, 0o700
 

@@ -1,9 +1,11 @@
-"""The status of each resource during a pull, and its display as lines of JSON; `pull_bars` draws bars."""
+"""The status of each resource during a pull, and its display: lines of JSON for programs, sentences for people."""
 
+import shutil
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Protocol, Self, TextIO
 
 import msgspec
@@ -104,3 +106,90 @@ class PullProgressLog:
 
 def _plain(status: PullStatus) -> dict[str, object]:
     return asdict(status) | {"different": status.different[:1000]}
+
+
+_MAX_IDS_SHOWN = 20
+_REDRAW_SECONDS = 0.1
+_START_OF_LINE = "\r\x1b[K"
+
+
+class PullProgressText:
+    """On a terminal: one line shows the current work; each retry gets a line; the summary says what to do next."""
+
+    def __init__(self, stream: TextIO, directory: Path) -> None:
+        self._stream = stream
+        self._directory = directory
+        self._notes: dict[str, str] = {}
+        self._drawn = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_details: object) -> None:
+        self._stream.write(_START_OF_LINE)
+
+    def show(self, status: PullStatus) -> None:
+        """Show the status; a new note gets a line of its own."""
+        if status.note and status.note != self._notes.get(status.resource):
+            self._line(f"{status.resource}: {status.note}")
+        elif status.note is None and time.monotonic() - self._drawn < _REDRAW_SECONDS:
+            return
+        self._notes[status.resource], self._drawn = status.note or "", time.monotonic()
+        counted = f"{status.done:,} of {status.total:,}" if status.total else _counted(status)
+        shown = f"{status.resource}: {status.stage} {counted}"[: shutil.get_terminal_size().columns - 1]
+        self._stream.write(f"{_START_OF_LINE}{printable(shown)}")
+        self._stream.flush()
+
+    def finish(self, statuses: Iterable[PullStatus]) -> None:
+        """Print a line for each resource, where the copy is, and a query to try."""
+        statuses = list(statuses)
+        for status in statuses:
+            self._line(_summary_line(status))
+        file = self._directory / "copy.sqlite3"
+        if any(status.proof is VerificationOutcome.DIFFERENT for status in statuses):
+            self._line(f"{file} differs from the service. Run the command again.")
+            return
+        filled = next((status.resource for status in statuses if status.records), None)
+        self._line(f"The copy is {file}. Run the same command to update it, or add --follow to keep it current.")
+        if filled:
+            self._line(f'Try: sqlite3 {file} "SELECT count(*) FROM {filled}"')  # noqa: S608 - shown, not run
+
+    def _line(self, text: str) -> None:
+        self._stream.write(f"{_START_OF_LINE}{printable(text)}\n")
+        self._stream.flush()
+
+
+_OUTCOMES = {
+    VerificationOutcome.EQUAL: "identical to the service",
+    VerificationOutcome.NONE: "not verified",
+    VerificationOutcome.UNSETTLED: "not verified, because the data kept changing",
+    VerificationOutcome.REPAIRED: "differed from the service and was repaired",
+    VerificationOutcome.DIFFERENT: "differs from the service",
+}
+
+
+def _summary_line(status: PullStatus) -> str:
+    """Return the outcome of one resource in one line."""
+    if status.stage is PullStage.ABSENT:
+        return f"{status.resource}: the service has no data of it yet"
+    records = f"{status.records:,} record{'' if status.records == 1 else 's'}"
+    return f"{status.resource}: {records} ({_counted(status)}), {_OUTCOMES[status.proof]}{_format_differing(status)}"
+
+
+def _counted(status: PullStatus) -> str:
+    """Say what the pull brought."""
+    if status.files or status.snapshots:
+        source = "files" if status.files else "a snapshot"
+        return f"from {source}" + (
+            f", then {status.changed + status.removed:,} changes" if status.changed or status.removed else ""
+        )
+    counts = {"changed": status.changed, "removed": status.removed}
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count) or "no changes"
+
+
+def _format_differing(status: PullStatus) -> str:
+    """Return a colon and the first differing identifiers, or nothing if there are none."""
+    if status.proof not in {VerificationOutcome.REPAIRED, VerificationOutcome.DIFFERENT} or not status.different:
+        return ""
+    more = len(status.different) - _MAX_IDS_SHOWN
+    return f": {', '.join(status.different[:_MAX_IDS_SHOWN])}{f' and {more:,} more' if more > 0 else ''}"

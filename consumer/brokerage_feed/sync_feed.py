@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Coroutine, Generator, Iterator, Mapp
 from contextlib import closing
 from pathlib import Path
 from types import AsyncGeneratorType
-from typing import Self, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 from brokerage_feed.feed import Feed
 from brokerage_feed.http_client import MAX_LINE_BYTES
@@ -70,6 +70,13 @@ class SyncFeed:
         """Return the header of a snapshot and its records, as `Feed.snapshot` does."""
         header, records = self._wait(self._feed.snapshot(resource, after))
         return header, self._iterate(records, _RECORDS_AT_ONCE)
+
+    def records(self, resource: str) -> Iterator[dict[str, Any]]:
+        """Yield all records of a resource as dictionaries, as `Feed.records` does."""
+        header, items = self.snapshot(resource)
+        for item in items:
+            yield item.as_dict()
+        self.token = header.token
 
     def changes(
         self, since: Sequence[str] = (), *, resources: Sequence[str] = (), wait: int = 0, page_size: int = 1000

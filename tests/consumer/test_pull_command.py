@@ -129,7 +129,9 @@ async def test_following_goes_on_until_it_is_stopped(served: ServedStandIn, tmp_
     assert [query["wait"] for path, query in stand_in.asked[:asked] if "wait" in query]
 
 
-async def test_a_terminal_sees_bars_and_a_sentence_for_each_resource(served: ServedStandIn, tmp_path: Path) -> None:
+async def test_a_terminal_sees_a_sentence_for_each_resource_and_what_to_try(
+    served: ServedStandIn, tmp_path: Path
+) -> None:
     ours, theirs = pty.openpty()
     environment = os.environ | {"BROKERAGE_API_KEY": KEY, "TERM": "xterm-256color", "COLUMNS": "100"}
     process = await asyncio.create_subprocess_exec(
@@ -139,6 +141,6 @@ async def test_a_terminal_sees_bars_and_a_sentence_for_each_resource(served: Ser
     shown = await asyncio.to_thread(read_to_end, ours)
     os.close(ours)
     assert await process.wait() == 0
-    assert "━━━━" in shown
-    assert "listings: 7 records, 1 snapshot; equal" in shown
+    assert "listings: 7 records (from a snapshot), identical to the service" in shown
+    assert f"Try: sqlite3 {tmp_path}/copy.sqlite3 " in shown
     assert KEY not in shown

@@ -11,6 +11,7 @@ import pytest
 from brokerage_feed import Change, Feed, FeedRequestRejected, SyncFeed, TokenExpired
 from tests.consumer.conftest import ServedStandIn
 from tests.consumer.stand_in_service import KEY, respond_with
+from tests.logs import logged
 
 MANY = 1200
 
@@ -31,6 +32,27 @@ async def test_it_reads_what_the_asynchronous_one_reads(served: ServedStandIn) -
     served.stand_in.cuts = [700]
     assert await asyncio.to_thread(_snapshot, served.url) == expected
     assert len(expected[1]) == MANY + 7
+
+
+async def test_records_are_dictionaries_and_the_feed_continues_with_their_changes(
+    served: ServedStandIn, caplog: pytest.LogCaptureFixture
+) -> None:
+    served.stand_in.put("agents", "a9", name="Ann")
+    served.stand_in.cuts = [1]
+
+    def read() -> list[tuple[str, str]]:
+        with SyncFeed(served.url, KEY) as feed:
+            known = list(feed.records("agents"))
+            assert [record["name"] for record in known if "name" in record] == ["Ann"]
+            served.stand_in.put("agents", "a9", name="Bea")
+            served.stand_in.drop("agents", "a1")
+            first, second = islice(feed, 2)
+            with pytest.raises(ValueError, match="a removal has no record"):
+                second.as_dict()
+            return [(first.id, first.as_dict()["name"]), (second.id, second.reason or "")]
+
+    assert await asyncio.to_thread(read) == [("a9", "Bea"), ("a1", "deleted")]
+    assert any(said.startswith("Trying again in ") for said in logged(caplog, "brokerage_feed"))
 
 
 async def test_pages_and_digests_are_the_same(served: ServedStandIn) -> None:
