@@ -56,7 +56,7 @@ def test_a_copy_that_differs_is_named_with_its_first_records() -> None:
 
 def test_windows_is_told_at_once() -> None:
     program = "import sys; sys.modules['fcntl'] = None; import brokerage_feed.command"
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)  # noqa: S603 - ours
     assert ended.returncode == 1
     assert ended.stderr.endswith(
         "ImportError: brokerage-feed needs Linux or macOS; on Windows, use the Windows Subsystem for Linux.\n"
