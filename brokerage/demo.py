@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
@@ -21,6 +21,7 @@ import rich_click as click
 from elasticsearch import AsyncElasticsearch, NotFoundError
 
 from brokerage.command_runs import exit_on_error
+from brokerage.demo_activity import CHANGE_SECONDS, activity
 from brokerage.help import epilog
 from brokerage.node import show_start_progress
 from brokerage_feed.terminal import echo, fail
@@ -54,6 +55,7 @@ _TIMEOUT_SECONDS = 60.0
 @dataclass(frozen=True)
 class DemoExamples:
     key: str
+    company_key: str
     company: str
     last_listing: str
     agent: str
@@ -64,7 +66,8 @@ async def _prepare(connection: ConnectionSettings, listings: int) -> DemoExample
     async with connect(connection, connections=4, timeout=_TIMEOUT_SECONDS) as client:
         if not await _is_fresh(client, connection, listings):
             await _load(client, connection, listings)
-        return await _choose_examples(client, connection, await _key(client, connection))
+        keys = [await _key(client, connection, *named) for named in _KEYS.items()]
+        return await _choose_examples(client, connection, *keys)
 
 
 def _expected_state(listings: int) -> dict[str, object]:
@@ -105,21 +108,30 @@ async def _delete_indices(client: AsyncElasticsearch, connection: ConnectionSett
         await client.indices.delete(index=ours)
 
 
-async def _key(client: AsyncElasticsearch, connection: ConnectionSettings) -> str:
+# By the file that keeps it.
+_KEYS = {
+    "demo-key": KeyGrant("demo", all_companies=True),
+    "demo-company-key": KeyGrant(f"demo of {_COMPANY_SHOWN}", companies=(_COMPANY_SHOWN,)),
+}
+
+
+async def _key(client: AsyncElasticsearch, connection: ConnectionSettings, name: str, grant: KeyGrant) -> str:
     """Return the key of an earlier start while it is valid, so that copied curl commands keep working."""
-    key_file = cache_folder() / "demo-key"
+    key_file = cache_folder() / name
     text = parse_key(key_file.read_text(encoding="ascii")) if key_file.is_file() else None
     store = KeyStore(client, connection.keys_index, connection.usage_index)
     known = {key.key_id for key in await store.list_intact() if key.revoked is None}
     if text is None or text.key_id not in known:
-        text = await store.create(KeyGrant("demo", all_companies=True))
+        text = await store.create(grant)
         key_file.parent.mkdir(parents=True, exist_ok=True)
         key_file.touch(mode=0o600)
         key_file.write_text(text.reveal(), encoding="ascii")
     return text.reveal()
 
 
-async def _choose_examples(client: AsyncElasticsearch, connection: ConnectionSettings, key: str) -> DemoExamples:
+async def _choose_examples(
+    client: AsyncElasticsearch, connection: ConnectionSettings, key: str, company_key: str
+) -> DemoExamples:
     company, on_market = term("company", _COMPANY_SHOWN), terms("status", ON_MARKET_STATUSES)
     listings = await client.search(
         index=connection.alias(LISTING),
@@ -129,7 +141,9 @@ async def _choose_examples(client: AsyncElasticsearch, connection: ConnectionSet
         source=False,
     )
     agents = await client.search(index=connection.alias(AGENT), query=company, size=1, source=False)
-    return DemoExamples(key, _COMPANY_SHOWN, listings["hits"]["hits"][-1]["_id"], agents["hits"]["hits"][0]["_id"])
+    return DemoExamples(
+        key, company_key, _COMPANY_SHOWN, listings["hits"]["hits"][-1]["_id"], agents["hits"]["hits"][0]["_id"]
+    )
 
 
 _PREFIX = "demo-"
@@ -153,15 +167,17 @@ def demo(port: int, listings: int) -> None:
     """
     signal.signal(signal.SIGTERM, _exit_on_sigterm)
     started = time.monotonic()
-    with exit_on_error():
-        loaded = load_service_settings(os.environ)
+    with exit_on_error(), ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="brokerage-demo-exports-"))
+        loaded = load_service_settings({"BROKERAGE_ACCESS_LOG": "errors", "BROKERAGE_EXPORTS": folder, **os.environ})
         settings = replace(loaded, port=port, workers=1, drain_seconds=0.0)
         _require_free_port(settings.host, port, "Choose another --port.")
         settings = replace(settings, metrics_port=settings.metrics_port or _console_port(settings))
         _require_free_port(settings.metrics_host, settings.metrics_port, "Choose another BROKERAGE_METRICS_PORT.")
         with _cluster() as connection:
             examples = asyncio.run(_prepare(connection, listings))
-            run_server(settings, connection, lambda: _greet(settings, examples, time.monotonic() - started))
+            with activity(connection, settings, listings, examples.company):
+                run_server(settings, connection, lambda: _greet(settings, examples, time.monotonic() - started))
     echo("stopped")
 
 
@@ -217,10 +233,11 @@ def _greet(settings: ServiceSettings, examples: DemoExamples, seconds: float) ->
     feed = f"{root}/listings?platform_company_id={examples.company}&page_size={examples.page_size}"
     echo(
         f"""
-Serving sample data at {root} after {seconds:.0f} s. It is generated from real house sales.
+Serving sample data at {root} after {seconds:.0f} s. It is derived from real house sales.
 
-API key (reads every company in the demo):
+API keys, for all companies and for {examples.company} alone:
   {examples.key}
+  {examples.company_key}
 
 A page of the listings feed:
   curl {header} '{feed}'
@@ -231,8 +248,11 @@ The next page:
 An agent:
   curl {header} '{root}/agents/{examples.agent}'
 
-Guides, a map, and an API reference where you can try the key:
-  {root.removesuffix("/v1")}/docs
+A copy in SQLite that stays current: the price of a listing changes every {CHANGE_SECONDS:.0f} seconds.
+  BROKERAGE_API_KEY={examples.company_key} brokerage-feed pull copy --follow --url {root}
+
+Guides, a map, and an API reference with the key filled in:
+  {root.removesuffix("/v1")}/docs#key={examples.key}
 
 The operators' console:
   http://{settings.metrics_host}:{settings.metrics_port}/console

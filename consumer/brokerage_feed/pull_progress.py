@@ -149,10 +149,10 @@ class PullProgressText:
         if any(status.proof is VerificationOutcome.DIFFERENT for status in statuses):
             self._line(f"{file} differs from the service. Run the command again.")
             return
-        filled = next((status.resource for status in statuses if status.records), None)
         self._line(f"The copy is {file}. Run the same command to update it, or add --follow to keep it current.")
-        if filled:
-            self._line(f'Try: sqlite3 {file} "SELECT count(*) FROM {filled}"')  # noqa: S608 - shown, not run
+        if any(status.records for status in statuses):
+            largest = max(statuses, key=lambda status: status.records).resource
+            self._line(f'Try: sqlite3 {file} "SELECT count(*) FROM {largest}"')  # noqa: S608 - shown, not run
 
     def _line(self, text: str) -> None:
         self._stream.write(f"{_START_OF_LINE}{printable(text)}\n")

@@ -7,7 +7,9 @@ import shlex
 import signal
 import socket
 import time
+import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from embedded import NodeOptions
 from embedded.folders import DataFolder
 from tests.brokerage.conftest import RunningCommand, run, running
 from tests.neighbours import steady_port
+from tests.waiting import wait_until
 
 LAST_LINE = "Ctrl-C stops"
 
@@ -62,6 +65,7 @@ def test_the_demo_answers_its_own_curl_lines_and_leaves_nothing_running(own_cach
             starts.append((lines, "writing 300 sample listings" in demo.output))
             _check_answers(*map(_do, lines))
             consoles.append(_console(demo.output))
+            _see_activity(lines[0], demo.output)
             assert _nodes_of(cache)
             assert demo.stop(number) == 0
         assert "Traceback" not in demo.output
@@ -78,6 +82,25 @@ def _console(output: str) -> str:
     with urllib.request.urlopen(address, timeout=120) as answer:  # noqa: S310 - loopback
         assert b"<title>Console" in answer.read()
     return str(address)
+
+
+def _see_activity(words: list[str], output: str) -> None:
+    """See that files of the company shown are published, and that a price changes within the long poll."""
+    curl, option, _, url = words
+    root, company = url.partition("/listings")[0], "platform_company_id=evergreen-realty"
+    [key] = re.findall(r"^  (bk_\S+)$", output, re.MULTILINE)[1:]
+    [companies] = [_do([curl, option, f"x-api-key: {key}", f"{root}/companies"])]
+    assert [found["platform_company_id"] for found in companies] == ["evergreen-realty"]
+
+    def published() -> Any:
+        with suppress(urllib.error.HTTPError):
+            return _do([curl, option, f"x-api-key: {key}", f"{root}/exports/listings?{company}"])
+
+    wait_until(published)
+    token = published()["token"]
+    wait_until(
+        lambda: _do([curl, option, f"x-api-key: {key}", f"{root}/changes?{company}&since={token}&wait=5"])["changes"]
+    )
 
 
 def _check_answers(first: Any, following: Any, agent: Any) -> None:

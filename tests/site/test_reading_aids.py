@@ -53,6 +53,16 @@ async def test_the_keyboard_searches_and_opens_what_is_found(browser: Browser, s
         assert visit.is_clean()
 
 
+async def test_the_demo_hands_its_key_to_the_page_and_out_of_the_address(
+    browser: Browser, served: RunningService
+) -> None:
+    async with open_visit(browser, served, WIDE) as visit:
+        await visit.open(f"/docs#key={served.key}")
+        await expect(visit.page.locator("#key-button")).to_have_text("Key ✓")
+        assert visit.page.url.endswith("/docs")
+        assert not any(served.key in url for url in visit.asked)
+
+
 async def test_examples_have_the_address_and_the_key_of_the_reader(browser: Browser, served: RunningService) -> None:
     async with open_visit(browser, served, WIDE) as visit:
         page, example = visit.page, visit.page.locator(".examples .code.chosen").first

@@ -39,6 +39,9 @@ function startKey() {
     useKey("");
     panel.hidePopover();
   });
+  // The demo passes its key behind the #, which is not sent; another host may not choose the key of a reader.
+  const passed = ["127.0.0.1", "localhost", "[::1]"].includes(location.hostname) && location.hash.startsWith("#key=");
+  if (passed) kept.write("key", location.hash.slice("#key=".length)), history.replaceState(null, "", location.pathname);
   useKey(kept.read("key") ?? "");
 }
 
