@@ -111,8 +111,9 @@ mutants: develop  ## Break a line at a time in a copy, and see that tests notice
 openapi: develop  ## Renew docs/openapi.json and its examples.
 	$(BIN)/python -m tests.openapi.regenerate
 
-screenshots: develop chromium  ## Renew the screenshots in docs/screenshots.
+screenshots: develop chromium  ## Renew the pictures in docs/screenshots; the terminal needs sqlite3 and jq.
 	$(BIN)/python -m tests.site.screenshots
+	$(BIN)/python -m tests.site.terminal_cast
 
 bench: develop  ## Measure the service on 1,000,000 listings; updates docs/performance.md. BENCH="--data DIR" keeps what is loaded.
 	@$(BIN)/python -m bench $(BENCH)

@@ -149,7 +149,7 @@ class PullProgressText:
         if any(status.proof is VerificationOutcome.DIFFERENT for status in statuses):
             self._line(f"{file} differs from the service. Run the command again.")
             return
-        self._line(f"The copy is {file}. Run the same command to update it, or add --follow to keep it current.")
+        self._line(f"The copy is {file}. Run the command again to update it, or add --follow.")
         if any(status.records for status in statuses):
             largest = max(statuses, key=lambda status: status.records).resource
             self._line(f'Try: sqlite3 {file} "SELECT count(*) FROM {largest}"')  # noqa: S608 - shown, not run

@@ -39,7 +39,7 @@ def test_a_person_reads_retries_the_outcome_and_what_to_try() -> None:
         "listings: 2,000 records (from a snapshot, then 3 changes), identical to the service",
         "agents: 1 record (no changes), identical to the service",
         "teams: the service has no data of it yet",
-        "The copy is copy/copy.sqlite3. Run the same command to update it, or add --follow to keep it current.",
+        "The copy is copy/copy.sqlite3. Run the command again to update it, or add --follow.",
         'Try: sqlite3 copy/copy.sqlite3 "SELECT count(*) FROM listings"',
         "",
     ]
