@@ -18,7 +18,7 @@ from service.errors import Unauthorized
 from service.http.requests import RequestAdapter, client_address
 from service.http.responses import BufferListPayload, CompressionCache, encode_response, has_sent_tag
 from service.keys.api_key import ApiKey
-from service.keys.authentication import Bearer, authenticate, confirm, reject_guarded_parameters
+from service.keys.authentication import Credentials, Proof, authenticate, confirm, reject_guarded_parameters
 from service.limits.admission import AdmissionSlot, RequestKind
 from service.limits.rates import Charge, admit, refund_request
 from service.parameters.parser import parse_query, unknown_parameters
@@ -26,6 +26,7 @@ from service.request_context import ClientRequest, RequestContext, SentObserver
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER, Visibility, resolve_scope
 from service.services import SERVICES, Services
 from service.telemetry.observation import CURRENT_OBSERVATION, NO_LABEL, Layer, Timer
+from service.token import TokenVault
 
 _AS_IT_IS = RequestAdapter()
 
@@ -36,7 +37,7 @@ class Operation:
 
     `kind` chooses its concurrency limit. `extra_seconds` extends the deadline of an operation that may wait before it
     responds. `check` may refuse a request before its parameters are read, `refine` afterwards; requests that are not
-    `adaptable` are never those of another API.
+    `adaptable` are never those of another API. `read_proof` returns what a link proves that is followed without a key.
     """
 
     path: str
@@ -44,10 +45,11 @@ class Operation:
     handler: Callable[[RequestContext], Awaitable[web.Response]]
     kind: RequestKind | None = None
     extra_seconds: float = 0.0
-    bearer: Bearer = Bearer.NEVER
+    credentials: Credentials = Credentials.KEY
     adaptable: bool = True
     check: Callable[[web.Request, Schema], None] | None = None
     refine: Callable[[web.Request, RequestContext], RequestContext] | None = None
+    read_proof: Callable[[web.Request, TokenVault], Awaitable[Proof | None]] | None = None
 
     @cached_property
     def request_kind(self) -> RequestKind:
@@ -68,7 +70,9 @@ class Operation:
         try:
             async with asyncio.timeout(services.settings.deadline_seconds + self.extra_seconds):  # 504
                 unknown_keys = services.limits.admission.limits[RequestKind.UNKNOWN_KEY]
-                key = await authenticate(request, services.keys, unknown_keys, adapter, self.bearer)  # 401, 429
+                proof = None if self.read_proof is None else await self.read_proof(request, services.tokens)
+                accepted = proof or self.credentials
+                key = await authenticate(request, services.keys, unknown_keys, adapter, accepted)  # 401, 429
                 seen.key_id, seen.tier = key.key_id, key.tier if key.tier in services.limits.rates.tiers else NO_LABEL
                 request = await adapter.adapt(request, key, self.schema)  # 400, 404
                 if services.limits.unread.unsent_bytes:

@@ -25,7 +25,7 @@ from service.exports.publications import (
 from service.feed.entries import FeedView, mark_of_copy
 from service.feed.parameters import FeedFilters, FeedTokens, resource_from_path
 from service.http.responses import json_response
-from service.keys.authentication import Bearer
+from service.keys.authentication import Credentials
 from service.limits.admission import RequestKind
 from service.operation import Operation
 from service.parameters.types import ParentScope
@@ -251,6 +251,8 @@ async def _send(
 _DOWNLOAD = ExportParameters()
 EXPORT_OPERATIONS: tuple[Operation, ...] = (
     # A bearer token too: programs keep it from hosts that they are led to, which they may not do with `x-api-key`.
-    Operation("/exports/{resource}", ManifestParameters(), show_manifest, RequestKind.SHOW, bearer=Bearer.ALSO),
-    Operation("/exports/{resource}/{file}", _DOWNLOAD, download_file, RequestKind.SHOW, bearer=Bearer.ALSO),
+    Operation(
+        "/exports/{resource}", ManifestParameters(), show_manifest, RequestKind.SHOW, credentials=Credentials.BEARER
+    ),
+    Operation("/exports/{resource}/{file}", _DOWNLOAD, download_file, RequestKind.SHOW, credentials=Credentials.BEARER),
 )

@@ -35,7 +35,7 @@ LINK = "Link"
 OPERATION_HEADERS: Mapping[str, str] = {"Cache-Control": "private, no-cache", "Vary": "x-api-key, Accept-Encoding"}
 # For operations with two media types.
 TWO_MEDIA_TYPE_HEADERS: Mapping[str, str] = {"Vary": "x-api-key, Accept-Encoding, Accept"}
-_NO_STORE = "no-store"
+NO_STORE: Mapping[str, str] = {"Cache-Control": "no-store"}
 # Of pages: only our own resources, no framing, no form targets.
 CONTENT_POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
@@ -60,7 +60,7 @@ def add_common_headers(response: web.StreamResponse, request_id: str, request: w
     headers.update(_SECURITY_HEADERS)
     # Refusals have no `Cache-Control`: the query of a request that was refused for its length is never parsed.
     if "Cache-Control" not in headers or (request is not None and API_KEY_PARAMETER in request.query):
-        headers["Cache-Control"] = _NO_STORE
+        headers.update(NO_STORE)
 
 
 # Below this size a join costs less than writing the buffers one by one.

@@ -7,7 +7,7 @@ import re
 from base64 import b64decode
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiohttp import web
 from marshmallow import Schema
@@ -51,59 +51,80 @@ def _decoded(text: str) -> str:
 _BEARER = re.compile(r"Bearer +([A-Za-z0-9._~+/=-]+)", re.ASCII | re.IGNORECASE)
 
 _MISSING = f"Send an API key in the {API_KEY_HEADER} header or the {API_KEY_PARAMETER} query parameter."
-_MISSING_BEARER = (
-    f"Send an API key as a bearer token, in the {API_KEY_HEADER} header or the {API_KEY_PARAMETER} query parameter."
+_FORMS_OF_BASIC = "the user name is the key's id and the password its secret, or the password is the whole key."
+_MISSING_ANY = (
+    f"Send an API key as a user name and a password, as a bearer token, in the {API_KEY_HEADER} header or the "
+    f"{API_KEY_PARAMETER} query parameter. With a user name, {_FORMS_OF_BASIC}"
 )
 _SEVERAL = "Send one API key, once in the header or once in the query. The same key may be in both."
 # One text for all reasons in the key itself, so that an unknown key cannot be distinguished from an expired one.
 _REFUSED = "The API key is not valid."
+_REFUSED_BASIC = f"The user name or the password is not valid: {_FORMS_OF_BASIC}"
+_REFUSED_LINK = "The link is no longer valid: send the API key with it."
 _NO_DIGEST = "0" * 64
 # Keys share slots by id, and that of an unknown key is not believed yet.
 _NO_ID = ""
 
 
-class Bearer(StrEnum):
-    """Whether an operation takes the key as a bearer token."""
+class Credentials(StrEnum):
+    """How an operation takes the key, besides in the header or the query."""
 
-    NEVER = "never"
-    ALSO = "also"  # a request without one is read as with NEVER
-    ALWAYS = "always"  # as well as in the header or the query
+    KEY = "key"  # in no other way, unless the adapter allows HTTP Basic
+    BEARER = "bearer"  # as a bearer token; a request without one is read as with KEY
+    ANY = "any"  # as a bearer token, by HTTP Basic, or as proved by a link
+
+
+class Proof(NamedTuple):
+    """The id of a key that was sent for an earlier page, and the digest of its secret."""
+
+    key_id: str
+    digest: str
 
 
 async def authenticate(
-    request: web.Request, keys: KeyRing, unknown_keys: ConcurrencyLimit, adapter: RequestAdapter, bearer: Bearer
+    request: web.Request,
+    keys: KeyRing,
+    unknown_keys: ConcurrencyLimit,
+    adapter: RequestAdapter,
+    accepted: Credentials | Proof,
 ) -> ApiKey:
-    """Return the key of the request; raise Unauthorized. Where no bearer token is read, `adapter` may allow HTTP Basic.
+    """Return the key of the request, or of the proof of the link that it follows; raise Unauthorized.
 
     A key that is in memory takes no slot and needs no request to Elasticsearch. Any other, whether its id is unknown or
     its secret wrong, holds a slot of `unknown_keys` while the keys are read again: the two take the same time, and
     neither delays a valid key.
     """
-    tokens = None if bearer is Bearer.NEVER else bearer_tokens(request)
-    reads_bearer = bearer is Bearer.ALWAYS or bool(tokens)
-    sent = _sent_keys(request, tokens)
-    basic = key_from_basic(request.headers) if not sent and adapter.reads_basic and not reads_bearer else None
-    if not sent and basic is None:
-        raise Unauthorized(_MISSING_BEARER if reads_bearer else _MISSING)
-    key = await _find_key(sent.pop() if basic is None else basic, keys, unknown_keys)
-    if basic is not None:
-        adapter.require_basic(request, key)
+    if isinstance(accepted, Proof):
+        return await _find_key(accepted, keys, unknown_keys, _REFUSED_LINK)
+    sent = _sent_keys(request, None if accepted is Credentials.KEY else bearer_tokens(request))
+    if sent:
+        return await _find_key(sent.pop(), keys, unknown_keys)
+    is_any = accepted is Credentials.ANY
+    if is_any and _sends_basic(request):
+        return await _find_key(key_from_basic(request.headers) or "", keys, unknown_keys, _REFUSED_BASIC)
+    basic = key_from_basic(request.headers) if adapter.reads_basic else None
+    if basic is None:
+        raise Unauthorized(_MISSING_ANY if is_any else _MISSING)
+    key = await _find_key(basic, keys, unknown_keys)
+    adapter.require_basic(request, key)
     return key
 
 
-async def _find_key(sent: str, keys: KeyRing, unknown_keys: ConcurrencyLimit) -> ApiKey:
-    text = parse_key(sent)
+async def _find_key(
+    sent: str | Proof, keys: KeyRing, unknown_keys: ConcurrencyLimit, refused: str = _REFUSED
+) -> ApiKey:
+    text = parse_key(sent) if isinstance(sent, str) else sent
     if text is None:
-        raise Unauthorized(_REFUSED)
+        raise Unauthorized(refused)
     key = keys.recall(text.key_id)
     if not _is_secret_of(key, text):
         async with unknown_keys.slot(_NO_ID):
             await keys.renew()
         key = keys.recall(text.key_id)
         if not _is_secret_of(key, text):
-            raise Unauthorized(_REFUSED)
+            raise Unauthorized(refused)
     if key is None or not key.is_usable(dt.datetime.now(dt.UTC)):
-        raise Unauthorized(_REFUSED)
+        raise Unauthorized(refused)
     return key
 
 
@@ -117,7 +138,7 @@ async def confirm(key: ApiKey, keys: KeyRing) -> ApiKey:
     return latest
 
 
-def _is_secret_of(key: ApiKey | None, text: KeyText) -> bool:
+def _is_secret_of(key: ApiKey | None, text: KeyText | Proof) -> bool:
     """Compare in constant time, with a digest that no secret has if there is no key."""
     return hmac.compare_digest(_NO_DIGEST if key is None else key.digest, text.digest)
 
@@ -130,6 +151,10 @@ def _sent_keys(request: web.Request, bearer: list[str] | None) -> set[str]:
     if max(len(header), len(query), len(bearer or ())) > 1 or len(sent) > 1:
         raise Unauthorized(_SEVERAL)
     return sent
+
+
+def _sends_basic(request: web.Request) -> bool:
+    return any(line.lower().startswith("basic ") for line in request.headers.getall("Authorization", []))
 
 
 def bearer_tokens(request: web.Request) -> list[str]:

@@ -1,4 +1,4 @@
-"""The operations of the RESO Web API, with keys as bearer tokens and absolute links."""
+"""The operations of the RESO Web API, with keys that come in any way and absolute links."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
@@ -13,9 +13,10 @@ from marshmallow import Schema
 from service.errors import NotFound
 from service.http.requests import joined_lines, request_origin
 from service.http.responses import json_response
-from service.keys.authentication import Bearer
+from service.keys.authentication import Credentials
 from service.operation import Operation
 from service.request_context import RequestContext
+from service.reso.continuation import read_proof
 from service.reso.entity_events import EVENT_ENTITY_SET, SEQUENCE_PROPERTY, query_event, query_events
 from service.reso.metadata import metadata_document, metadata_in_json, service_document
 from service.reso.ordering import SkipToken
@@ -107,12 +108,21 @@ def _operation(
     handler: Callable[[RequestContext], Awaitable[web.Response]],
     formats: tuple[Format, ...] = DATA_FORMATS,
 ) -> Operation:
-    """Return an operation below `/reso`: the key may be a bearer token, and links are absolute URLs.
+    """Return an operation below `/reso`: the key may come in any way, and links are absolute URLs.
 
     `formats` are those that clients choose from, none if there is one whatever they accept.
     """
     refine = partial(_refine, formats)
-    return Operation(path, schema, handler, bearer=Bearer.ALWAYS, adaptable=False, check=_check, refine=refine)
+    return Operation(
+        path,
+        schema,
+        handler,
+        credentials=Credentials.ANY,
+        adaptable=False,
+        check=_check,
+        refine=refine,
+        read_proof=read_proof,
+    )
 
 
 async def show_service(call: RequestContext) -> web.Response:

@@ -10,10 +10,11 @@ import orjson
 from aiohttp import web
 
 from service.errors import InvalidRequest
-from service.http.responses import API_KEY_PARAMETER, JsonBytes, json_response
+from service.http.responses import API_KEY_PARAMETER, NO_STORE, JsonBytes, json_response
 from service.keys.api_key import mask_keys
 from service.parameters.types import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 from service.request_context import RequestContext
+from service.reso.continuation import continuation, link_contents
 from service.reso.cost import Searched, charge_page
 from service.reso.ordering import (
     Position,
@@ -35,7 +36,7 @@ from service.reso.protocol import (
     SKIP,
     SKIP_TOKEN,
     TOP,
-    collection_url,
+    next_url,
     service_root_url,
 )
 
@@ -127,15 +128,20 @@ async def page_response(call: RequestContext, source: PageSource[RowT]) -> web.R
     )
     page = rows[:size]
     rows_sent = cursor.rows_sent + len(page)
-    following = None
+    following, headers = None, dict(RESPONSE_HEADERS)
+    if preference is not None:
+        headers["Preference-Applied"] = preference.applied
+    options = {name: text for name, text in call.client.url.query.items() if name not in _PAGE_POSITION_OPTIONS}
+    if (proved := await continuation(call, options)) is not None:
+        headers.update(NO_STORE)
     if len(rows) > size and rows_sent != top:
         position = source.position(page[-1])
         cursor = msgspec.structs.replace(cursor, rows_sent=rows_sent, count=count, position=position)
-        following = await encode_skip_token(cursor, call.services.tokens)
-    applied = {} if preference is None else {"Preference-Applied": preference.applied}
+        tokens = call.services.tokens
+        sealed = None if proved is None else await tokens.seal(link_contents(cursor, proved))
+        following = next_url(call, {**options, SKIP_TOKEN: sealed or await encode_skip_token(cursor, tokens)})
     body = await _page_body(call, source, page, count, following)
-    content_type = call.parameters[FORMAT].content_type
-    return json_response(body, {**RESPONSE_HEADERS, **applied}, content_type, records=len(page))
+    return json_response(body, headers, call.parameters[FORMAT].content_type, records=len(page))
 
 
 async def _resolve_cursor(
@@ -176,13 +182,8 @@ async def _page_body(
 ) -> list[JsonBytes]:
     count_member = b"" if count is None else b'"@odata.count":%d,' % count
     before = b'{%b%b"value":' % (_context_member(call, source.name), count_member)
-    after = b"}" if following is None else b',"@odata.nextLink":%b}' % orjson.dumps(_next_link(call, source, following))
+    after = b"}" if following is None else b',"@odata.nextLink":%b}' % orjson.dumps(mask_keys(following))
     return [before, await source.encode_rows(rows), after]
-
-
-def _next_link(call: RequestContext, source: PageSource[RowT], following: str) -> str:
-    options = {name: text for name, text in call.client.url.query.items() if name not in _PAGE_POSITION_OPTIONS}
-    return mask_keys(collection_url(call, source.name, options | {SKIP_TOKEN: following}))
 
 
 def context(call: RequestContext, fragment: str) -> dict[str, str]:

@@ -85,7 +85,8 @@ def _version(headers: Mapping[str, str], name: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
-_CHALLENGE = 'Bearer realm="brokerage", ApiKey realm="brokerage"'
+# Excel and Power BI ask for a user name and a password if Basic is named.
+_CHALLENGE = ", ".join(f'{scheme} realm="brokerage"' for scheme in ("Bearer", "ApiKey", "Basic"))
 
 
 def odata_error_response(error: ApiError) -> web.Response:
@@ -201,10 +202,10 @@ def service_root_url(call: RequestContext) -> str:
     return f"{call.client.origin}{RESO_ROOT}/"
 
 
-def collection_url(call: RequestContext, name: str, options: Mapping[str, object]) -> str:
-    """Return the URL of an entity set with query options."""
-    query = "&".join(f"{key}={quote(str(value), safe=_SAFE_IN_QUERY)}" for key, value in options.items())
-    return f"{service_root_url(call)}{name}?{query}"
+def next_url(call: RequestContext, options: Mapping[str, str]) -> str:
+    """Return the URL of the request with other query options."""
+    query = "&".join(f"{key}={quote(value, safe=_SAFE_IN_QUERY)}" for key, value in options.items())
+    return f"{call.client.origin}{call.client.url.raw_path}?{query}"
 
 
 def entity_url(root: str, name: str, key: str) -> str:

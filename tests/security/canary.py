@@ -101,6 +101,7 @@ class CanaryKey:
         yield get("query as a name alone", f"/v1/listings?{key}", f"{API_KEY_HEADER}: {key}")
         yield get("fragment", f"{_FEED}#{key}")
         yield get("of a walk", f"/v1/sold_listings?updated_since=1&page_size=1&{API_KEY_PARAMETER}={key}")
+        yield get("of a link", f"/v1/reso/Property?$top=3&{API_KEY_PARAMETER}={key}", "Prefer: maxpagesize=1")
         yield get("of a page", f"/v1/agents?updated_since=1&page_size=1&page_number=2&{API_KEY_PARAMETER}={key}")
 
     def _as_basic(self) -> Iterator[KeyInjection]:
@@ -108,7 +109,10 @@ class CanaryKey:
         form = "Content-Type: application/x-www-form-urlencoded"
         for user, password in self._credentials():
             pair = _basic(user, password)
-            for target in ("/api/agents?wrong=1", "/api/agents/unknown", f"{_FEED}&page_size=0", "/nothing"):
+            for target in (
+                *("/api/agents?wrong=1", "/api/agents/unknown", f"{_FEED}&page_size=0", "/nothing"),
+                *("/v1/reso/Teams", "/v1/reso/Teams?wrong=1"),
+            ):
                 for more in ([], [accept]):
                     yield get(f"basic {target} {more}", target, f"Authorization: Basic {pair}", *more)
             for body in (f"page_size={self.key}&{self.key}=1", f"a=%zz{self.key}", self.key, f"{self.key} x"):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import orjson
 import pytest
+from yarl import URL
 
 from service.changes.sharing import ChangeNotifier
 from tests.indexer.conftest import module_bench
@@ -54,6 +55,19 @@ async def test_a_request_that_waits_for_elasticsearch_gets_what_a_new_one_gets(
     now = await stage.answer(key, path)
     assert await answer == now
     assert now != before or (kind, withdrawal) == ("odata", "fields")  # which has no guarded field
+
+
+@pytest.mark.parametrize("withdrawal", [*WITHDRAWALS, *HARMLESS])
+async def test_a_link_without_a_key_opens_no_more_than_the_key_itself(stage: Stage, withdrawal: str) -> None:
+    key, (change, is_known) = await stage.key(), (WITHDRAWALS | HARMLESS)[withdrawal]
+    first = f"http://127.0.0.1:{stage.port}/v1/reso/Property?$select=ListPrice&$top=2&api-key={key}"
+    async with stage.http.get(first, headers={"Prefer": "maxpagesize=1"}) as answer:
+        link = URL((await answer.json())["@odata.nextLink"], encoded=True)
+    await change(stage, key[3:13])
+    await stage.knows(key, is_known)
+    async with stage.http.get(link) as followed, stage.http.get(link, headers={"x-api-key": key}) as asked:
+        assert followed.status == asked.status == (200 if (await asked.json()).get("value") is not None else 401)
+        assert (await followed.json()).get("value") == (await asked.json()).get("value")
 
 
 @pytest.mark.parametrize("withdrawal", WITHDRAWALS)
