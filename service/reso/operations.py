@@ -6,6 +6,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any
 
+import msgspec
 import orjson
 from aiohttp import web
 from marshmallow import Schema
@@ -14,6 +15,7 @@ from service.errors import NotFound
 from service.http.requests import joined_lines, request_origin
 from service.http.responses import json_response
 from service.keys.authentication import Credentials
+from service.limits.admission import RequestKind
 from service.operation import Operation
 from service.request_context import RequestContext
 from service.reso.continuation import read_proof
@@ -24,6 +26,7 @@ from service.reso.paging import RESPONSE_HEADERS, PageSource, context, entity_re
 from service.reso.protocol import (
     ACCEPT,
     DATA_FORMATS,
+    EXPAND,
     FORMAT,
     METADATA_FORMATS,
     SELECT,
@@ -43,11 +46,12 @@ from service.reso.query_options import (
     METADATA_OPTIONS,
     SERVICE_DOCUMENT_OPTIONS,
     VALUE_OPTIONS,
+    ExpandItem,
     refuse_unimplemented,
 )
 from service.reso.sets.child_query import count_selected, query_child, query_children
 from service.reso.sets.child_sets import ChildSet
-from service.reso.sets.declarations import ENTITY_SETS, navigations
+from service.reso.sets.declarations import ENTITY_SETS, Navigation, navigations
 from service.reso.sets.entity_query import count_records, query_record, query_records
 from service.reso.sets.entity_set import EntitySet
 from service.reso.sets.expand import expand
@@ -60,7 +64,9 @@ async def query_entities(call: RequestContext, entity_set: EntitySet) -> PageSou
         return await query_static(call, entity_set)
     if isinstance(entity_set, ChildSet):
         return query_children(call, entity_set)
-    return expand(call, query_records(call, entity_set))
+    return expand(
+        call, query_records(call, entity_set, _property_names(call, entity_set)), call.parameters.get(EXPAND) or ()
+    )
 
 
 async def count_entities(call: RequestContext, entity_set: EntitySet) -> int:
@@ -72,13 +78,33 @@ async def count_entities(call: RequestContext, entity_set: EntitySet) -> int:
     return await count_records(call, entity_set)
 
 
-def query_entity(call: RequestContext, entity_set: EntitySet, key: str, names: Sequence[str] | None) -> PageSource[Any]:
-    """Return the row with a key, with some properties, None for all; raise InvalidRequest for an unknown one."""
+def query_entity(
+    call: RequestContext,
+    entity_set: EntitySet,
+    names: Sequence[str] | None,
+    items: Sequence[ExpandItem] = (),
+) -> PageSource[Any]:
+    """Return the row with the key in the path, with some properties, None for all, and expanded ones.
+
+    Raises InvalidRequest for an unknown one.
+    """
+    key = _key(call)
     if isinstance(entity_set, StaticSet):
         return query_static_row(call, entity_set, key, names)
     if isinstance(entity_set, ChildSet):
         return query_child(call, entity_set, key, names)
-    return expand(call, query_record(call, entity_set, key, names))
+    return expand(call, query_record(call, entity_set, key, names), items)
+
+
+def _key(call: RequestContext) -> str:
+    return call.client.path["key"].replace("''", "'")
+
+
+def _property_names(call: RequestContext, entity_set: EntitySet) -> Sequence[str] | None:
+    """Return the selected properties; of those that lead to other entities, `$expand` names what is included."""
+    selected: Sequence[str] | None = call.parameters[SELECT]
+    known = navigations(entity_set.name)
+    return selected and [name for name in selected if name not in known]
 
 
 _TEXT = "text/plain"
@@ -107,6 +133,7 @@ def _operation(
     schema: Schema,
     handler: Callable[[RequestContext], Awaitable[web.Response]],
     formats: tuple[Format, ...] = DATA_FORMATS,
+    kind: RequestKind | None = None,
 ) -> Operation:
     """Return an operation below `/reso`: the key may come in any way, and links are absolute URLs.
 
@@ -117,6 +144,7 @@ def _operation(
         path,
         schema,
         handler,
+        kind,
         credentials=Credentials.ANY,
         adaptable=False,
         check=_check,
@@ -152,7 +180,8 @@ async def show_count(entity_set: EntitySet, call: RequestContext) -> web.Respons
 
 async def show_entity(entity_set: EntitySet, call: RequestContext) -> web.Response:
     """Return the entity with a key, or raise NotFound, also for a record outside the scope."""
-    return entity_response(call, entity_set.name, await _read_entity(entity_set, call, call.parameters[SELECT]))
+    source = query_entity(call, entity_set, _property_names(call, entity_set), call.parameters.get(EXPAND) or ())
+    return entity_response(call, entity_set.name, await _read_entity(entity_set, call, source))
 
 
 async def show_property(entity_set: EntitySet, call: RequestContext) -> web.Response:
@@ -160,7 +189,7 @@ async def show_property(entity_set: EntitySet, call: RequestContext) -> web.Resp
     name = call.client.path["property"]
     if name not in entity_set.properties:
         raise NotFound(f"{entity_set.name} has no property {name[:40]!r}.")
-    value = orjson.loads(await _read_entity(entity_set, call, (name,)))[name]
+    value = orjson.loads(await _read_entity(entity_set, call, query_entity(call, entity_set, (name,))))[name]
     if value is None:
         return web.Response(status=HTTPStatus.NO_CONTENT, headers=RESPONSE_HEADERS)
     return _json_response(
@@ -168,11 +197,38 @@ async def show_property(entity_set: EntitySet, call: RequestContext) -> web.Resp
     )
 
 
-async def _read_entity(entity_set: EntitySet, call: RequestContext, names: Sequence[str] | None) -> bytes:
-    key = call.client.path["key"].replace("''", "'")
-    source = query_entity(call, entity_set, key, names)
+async def list_related(entity_set: EntitySet, children: ChildSet, call: RequestContext) -> web.Response:
+    """Return the children of an entity as a page of their own set, or raise NotFound."""
+    return await page_response(call, query_children(call, children, await _existing_key(entity_set, call)))
+
+
+async def count_related(entity_set: EntitySet, children: ChildSet, call: RequestContext) -> web.Response:
+    """Return the number of children of an entity that the filter selects, as plain text, or raise NotFound."""
+    number = await count_selected(call, children, await _existing_key(entity_set, call))
+    return json_response([b"%d" % number], RESPONSE_HEADERS, _TEXT)
+
+
+async def show_related(entity_set: EntitySet, navigation: Navigation, call: RequestContext) -> web.Response:
+    """Return the entity that a navigation property leads to, 204 if the key may read none, or raise NotFound."""
+    item = ExpandItem(navigation.name, call.parameters[SELECT])
+    expanded = await _read_entity(entity_set, call, query_entity(call, entity_set, (entity_set.key,), (item,)))
+    related = msgspec.json.decode(expanded, type=dict[str, msgspec.Raw])[navigation.name]
+    if bytes(related) == b"null":
+        return web.Response(status=HTTPStatus.NO_CONTENT, headers=RESPONSE_HEADERS)
+    return entity_response(call, navigation.target.name, bytes(related))
+
+
+async def _existing_key(entity_set: EntitySet, call: RequestContext) -> str:
+    """Return the key in the path as the entity has it."""
+    name = entity_set.key
+    key: str = orjson.loads(await _read_entity(entity_set, call, query_entity(call, entity_set, (name,))))[name]
+    return key
+
+
+async def _read_entity(entity_set: EntitySet, call: RequestContext, source: PageSource[Any]) -> bytes:
     rows = await source.rows(_SINGLE_ROW, 1)
     if not rows:
+        key = _key(call)
         for resource in entity_set.resources:
             if call.sent is not None:
                 call.sent.absent(resource, key)
@@ -202,6 +258,16 @@ async def refuse_batch(_: web.Request) -> web.Response:
     raise OptionNotImplemented("$batch", "a batch of requests", "Send them one by one, on connections that stay open.")
 
 
+def _navigation_operations(path: str, entity_set: EntitySet, link: Navigation) -> Iterator[Operation]:
+    if link.children is None:
+        yield _operation(path, ENTITY_OPTIONS, partial(show_related, entity_set, link))
+    else:
+        yield _operation(
+            path, COLLECTION_OPTIONS, partial(list_related, entity_set, link.children), kind=RequestKind.PAGE
+        )
+        yield _operation(f"{path}/$count", COUNT_OPTIONS, partial(count_related, entity_set, link.children), formats=())
+
+
 def _entity_set_operations(name: str, entity_set: EntitySet) -> Iterator[Operation]:
     is_expandable = bool(navigations(name))
     of_page = EXPANDABLE_COLLECTION_OPTIONS if is_expandable else COLLECTION_OPTIONS
@@ -210,6 +276,8 @@ def _entity_set_operations(name: str, entity_set: EntitySet) -> Iterator[Operati
     yield _operation(f"/reso/{name}/$count", COUNT_OPTIONS, partial(show_count, entity_set), formats=())
     for path in (f"/reso/{name}('{{key}}')", f"/reso/{name}({entity_set.key}='{{key}}')"):
         yield _operation(path, of_entity, partial(show_entity, entity_set))
+        for link in navigations(name).values():
+            yield from _navigation_operations(f"{path}/{link.name}", entity_set, link)
         yield _operation(f"{path}/{{property}}", VALUE_OPTIONS, partial(show_property, entity_set))
 
 

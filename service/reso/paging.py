@@ -150,7 +150,8 @@ async def _resolve_cursor(
     """Return the cursor of a request, None if `$skip` is beyond the last row."""
     sent = call.parameters
     condition = sent[FILTER]
-    fingerprint = fingerprint_query(source.name, condition and condition.text, sent[ORDER_BY])
+    of_entity = call.client.path.values()  # the key in a path such as `Property('…')/Media`
+    fingerprint = fingerprint_query(source.name, condition and condition.text, sent[ORDER_BY], *of_entity)
     if (text := sent[SKIP_TOKEN]) is not None:
         if sent[SKIP] is not None:
             raise InvalidRequest.of(
@@ -195,8 +196,8 @@ def context(call: RequestContext, fragment: str) -> dict[str, str]:
 
 def _context_member(call: RequestContext, name: str, suffix: str = "") -> bytes:
     """Return the context of an entity set, or with a suffix of one entity, and a comma after it."""
-    expanded = [f"{name}({','.join(inner or ())})" for name, inner in call.parameters.get(EXPAND) or ()]
-    names = [*(call.parameters[SELECT] or ()), *expanded]
+    expanded = {name: f"{name}({','.join(inner or ())})" for name, inner in call.parameters.get(EXPAND) or ()}
+    names = [*(name for name in call.parameters[SELECT] or () if name not in expanded), *expanded.values()]
     selected = f"({','.join(names)})" if names else ""
     member = orjson.dumps(context(call, f"#{name}{selected}{suffix}"))[1:-1]
     return member and member + b","

@@ -101,8 +101,12 @@ async def test_an_agent_that_the_key_may_not_read_is_null_and_its_fields_stay_hi
         (member,) = (await market.page("Member", key))["value"]
         assert (first["ListAgent"], first["CoListAgent"]) == (member, None)
         assert second["ListAgent"] is second["CoListAgent"] is None
+        assert (await market.get("Property('L0')/ListAgent", key)).body.items() >= member.items()
+        assert (await market.get("Property('L0')/CoListAgent", key)).status == 204
+        assert (await market.get("Property('L2')/ListAgent", key)).status == 204
     first = (await market.page("Property", "all", None, **options))["value"][0]
     assert first["CoListAgent"]["MemberKey"] == foreign
+    assert (await market.page("Property('L0')/CoListAgent"))["MemberKey"] == foreign
 
 
 @pytest.mark.parametrize("name", ["Member", "Media", "EntityEvent"])

@@ -410,16 +410,20 @@ def encode_children(properties: Iterable[EntityProperty], resource: Resource, ch
     return _encode([{name: read(child) for name, read in readers} for child in children])
 
 
-def query_children(call: RequestContext, child_set: ChildSet) -> ChildPageSource:
-    """Return the children that the query options select; raise InvalidRequest, Forbidden or OptionNotImplemented."""
+def query_children(call: RequestContext, child_set: ChildSet, parent: str | None = None) -> ChildPageSource:
+    """Return the children that the query options select, of one parent or of all.
+
+    Raises InvalidRequest, Forbidden or OptionNotImplemented.
+    """
     ordering = build_sort_order(call, child_set, call.parameters[ORDER_BY] or ())
     properties = selected_properties(call, child_set, call.parameters[SELECT])
-    return ChildPageSource(call, child_set, _records(call, child_set, _sent_filter(call), ordering), properties)
+    expression = _sent_filter(call, child_set, parent)
+    return ChildPageSource(call, child_set, _records(call, child_set, expression, ordering), properties)
 
 
-async def count_selected(call: RequestContext, child_set: ChildSet) -> int:
-    """Return the number of children that `$filter` selects; raise as `query_children`."""
-    records = _records(call, child_set, _sent_filter(call), BY_KEY)
+async def count_selected(call: RequestContext, child_set: ChildSet, parent: str | None = None) -> int:
+    """Return the number of children that `$filter` selects; as `query_children`."""
+    records = _records(call, child_set, _sent_filter(call, child_set, parent), BY_KEY)
     await charge_count(call, records.searched)
     return await count_children(records)
 
@@ -435,9 +439,13 @@ def query_child(call: RequestContext, child_set: ChildSet, key: str, names: Sequ
     )
 
 
-def _sent_filter(call: RequestContext) -> FilterExpression | None:
+def _sent_filter(call: RequestContext, child_set: ChildSet, parent: str | None) -> FilterExpression | None:
     sent = call.parameters[FILTER]
-    return None if sent is None else sent.expression
+    if parent is None:
+        return None if sent is None else sent.expression
+    literal = FilterLiteral(LiteralType.TEXT, parent)
+    of_parent = FieldComparison(child_set.parent_key, ComparisonOperator.EQ, literal)
+    return of_parent if sent is None else And((of_parent, sent.expression))
 
 
 def _records(

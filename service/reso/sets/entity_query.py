@@ -94,10 +94,10 @@ class EntityPageSource:
         return entity_encoder(resource, self.properties)
 
 
-def query_records(call: RequestContext, entity_set: EntitySet) -> EntityPageSource:
-    """Return the entities that the query options select; raise InvalidRequest or Forbidden."""
+def query_records(call: RequestContext, entity_set: EntitySet, names: Sequence[str] | None) -> EntityPageSource:
+    """Return the entities that the query options select, with some properties; raise InvalidRequest or Forbidden."""
     ordering = build_sort_order(call, entity_set, call.parameters[ORDER_BY] or ())
-    properties = selected_properties(call, entity_set, call.parameters[SELECT])
+    properties = selected_properties(call, entity_set, names)
     return EntityPageSource(call, entity_set, _selected_records(call, entity_set, ordering), properties)
 
 

@@ -184,9 +184,10 @@ def _page_source(
     return EntityPageSource(call, target, EntityRecords(call, selections, BY_KEY), properties)
 
 
-def expand(call: RequestContext, source: EntityPageSource) -> EntityPageSource | ExpandedPageSource:
+def expand(
+    call: RequestContext, source: EntityPageSource, items: Sequence[ExpandItem]
+) -> EntityPageSource | ExpandedPageSource:
     """Return a source with the entities that `$expand` names; raise InvalidRequest for an unknown name."""
-    items: Sequence[ExpandItem] = call.parameters.get(EXPAND) or ()
     known = navigations(source.name)
     if unknown := [item.name for item in items if item.name not in known]:
         possible = ", ".join(known)
