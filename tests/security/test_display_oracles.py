@@ -56,6 +56,9 @@ _PATHS = (
     "reso/Property?$orderby=ListPrice desc,BedroomsTotal",
     "reso/Property?$filter=contains(City,'it') or Longitude lt 0&$count=true",
     "reso/Property('L02')",
+    "reso/Property('L04')/Media?$count=true",
+    "reso/Property?$select=City,Media&$expand=Media",
+    "reso/Media?$count=true",
     "reso/EntityEvent?$count=true",
 )
 # By what is accepted. Timestamps have no coordinates, and are refused as features.
@@ -81,6 +84,7 @@ class Hidden:
         record |= {"Latitude": "47.5", "Longitude": "-122.3", "City": "Kent"}
         if number in _WITHHELD:
             record |= {_OPTED_OUT[0]: False, "ListPrice": self.seed, "City": f"City {self.seed}"}
+            record |= {"ListingImages": [{"FullURL": f"City {at}"} for at in range(self.seed)]}
             if resource is LISTING:
                 record["Status"] = ("Active", "Expired", "Pending")[self.seed % 3]
         if number in _PLACELESS:
@@ -201,3 +205,12 @@ async def test_an_order_does_not_tell_where_hidden_addresses_are(searched: Attac
         "/v1/reso/Property", params={"$orderby": name}, headers={"x-api-key": searched.key}
     ) as response:
         assert (response.status, (await response.json())["error"]["code"]) == (403, "forbidden")
+
+
+@pytest.mark.parametrize("to", ["", "/City", "/Media", "/Media/$count", "/ListAgent"])
+async def test_a_withheld_listing_leads_nowhere(searched: Attacker, to: str) -> None:
+    for key in ("L03", "S07", "nothing"):
+        headers = {"x-api-key": searched.key}
+        async with searched.http.get(f"/v1/reso/Property('{key}'){to}", headers=headers) as response:
+            message = f"There is no Property with ListingKey '{key}'."
+            assert (response.status, (await response.json())["error"]["message"]) == (404, message)

@@ -57,6 +57,8 @@ _PATHS = (
     "reso/Property",
     "reso/Member?$count=true",
     f"reso/Member('{_AGENT}1')",
+    "reso/Property?$expand=ListAgent",
+    "reso/Property('L1')/ListAgent",
     "reso/EntityEvent",
 )
 # A key without any field group.
@@ -82,6 +84,7 @@ class Hidden:
         """Return the envelope of a listing."""
         kind, value = self.commission(number)
         record = {"PlatformListingId": f"L{number}", "ListPrice": number, "Status": "Active"}
+        record |= {"ListAgentUUID": f"{_AGENT}1"}
         record |= {"BuyerCommissionType": kind, "BuyerCommissionValue": value}
         partner = {"attribute_1": f"deal {self.seed}", "attribute_2": None}
         return envelope(LISTING, record | {"SharedPartnerData": partner}, platform_company_id="a")
