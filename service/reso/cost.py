@@ -9,7 +9,7 @@ from typing import NamedTuple
 from mappings.resource import Resource
 from service.errors import InvalidRequest
 from service.request_context import RequestContext
-from service.reso.protocol import COUNT, EXPAND, FILTER, SKIP, SKIP_TOKEN
+from service.reso.protocol import COUNT, EXPAND, FILTER, FORMAT, SKIP, SKIP_TOKEN
 from service.search.cost import search_milliseconds
 from service.search.query import Clause
 
@@ -41,7 +41,7 @@ async def charge_page(call: RequestContext, searched: Searched, rows: int) -> No
     is_counted, skipped = sent[COUNT] and sent[SKIP_TOKEN] is None, sent[SKIP] or 0
     of_filter = searched.milliseconds * (1 + bool(is_counted) + bool(skipped))
     _refuse_costly(of_filter)
-    expanded = len(sent.get(EXPAND) or ()) * rows
+    expanded = (len(sent.get(EXPAND) or ()) + sent[FORMAT].is_annotated) * rows
     await _charge(call, of_filter + searched.skipped_row * skipped + _EXPANDED_ROW * expanded)
 
 

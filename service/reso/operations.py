@@ -18,6 +18,7 @@ from service.keys.authentication import Credentials
 from service.limits.admission import RequestKind
 from service.operation import Operation
 from service.request_context import RequestContext
+from service.reso.annotations import annotated_value
 from service.reso.continuation import read_proof
 from service.reso.entity_events import EVENT_ENTITY_SET, SEQUENCE_PROPERTY, query_event, query_events
 from service.reso.metadata import metadata_document, metadata_in_json, service_document
@@ -166,7 +167,7 @@ async def show_metadata(call: RequestContext) -> web.Response:
 
 
 def _json_response(call: RequestContext, body: dict[str, object]) -> web.Response:
-    return json_response([orjson.dumps(body)], RESPONSE_HEADERS, call.parameters[FORMAT].content_type)
+    return json_response([msgspec.json.encode(body)], RESPONSE_HEADERS, call.parameters[FORMAT].content_type)
 
 
 async def list_entities(entity_set: EntitySet, call: RequestContext) -> web.Response:
@@ -181,7 +182,7 @@ async def show_count(entity_set: EntitySet, call: RequestContext) -> web.Respons
 async def show_entity(entity_set: EntitySet, call: RequestContext) -> web.Response:
     """Return the entity with a key, or raise NotFound, also for a record outside the scope."""
     source = query_entity(call, entity_set, _property_names(call, entity_set), call.parameters.get(EXPAND) or ())
-    return entity_response(call, entity_set.name, await _read_entity(entity_set, call, source))
+    return await entity_response(call, entity_set.name, await _read_entity(entity_set, call, source))
 
 
 async def show_property(entity_set: EntitySet, call: RequestContext) -> web.Response:
@@ -192,9 +193,9 @@ async def show_property(entity_set: EntitySet, call: RequestContext) -> web.Resp
     value = orjson.loads(await _read_entity(entity_set, call, query_entity(call, entity_set, (name,))))[name]
     if value is None:
         return web.Response(status=HTTPStatus.NO_CONTENT, headers=RESPONSE_HEADERS)
-    return _json_response(
-        call, {**context(call, f"#{entity_set.name}('{call.client.path['key']}')/{name}"), "value": value}
-    )
+    described = context(call, f"#{entity_set.name}('{call.client.path['key']}')/{name}")
+    members = annotated_value(call.parameters[FORMAT], entity_set.properties[name].edm, value)
+    return _json_response(call, {**described, **members})
 
 
 async def list_related(entity_set: EntitySet, children: ChildSet, call: RequestContext) -> web.Response:
@@ -215,7 +216,7 @@ async def show_related(entity_set: EntitySet, navigation: Navigation, call: Requ
     related = msgspec.json.decode(expanded, type=dict[str, msgspec.Raw])[navigation.name]
     if bytes(related) == b"null":
         return web.Response(status=HTTPStatus.NO_CONTENT, headers=RESPONSE_HEADERS)
-    return entity_response(call, navigation.target.name, bytes(related))
+    return await entity_response(call, navigation.target.name, bytes(related))
 
 
 async def _existing_key(entity_set: EntitySet, call: RequestContext) -> str:
@@ -246,7 +247,7 @@ async def show_event(call: RequestContext) -> web.Response:
     if number.isascii() and number.isdigit():
         source = await query_event(call, number)
         if rows := await source.rows(_SINGLE_ROW, 1):
-            return entity_response(call, source.name, (await source.encode_rows(rows))[1:-1])
+            return await entity_response(call, source.name, (await source.encode_rows(rows))[1:-1])
     raise NotFound(f"There is no {EVENT_ENTITY_SET} with {SEQUENCE_PROPERTY} {number!r}.")
 
 

@@ -14,6 +14,7 @@ from service.http.responses import API_KEY_PARAMETER, NO_STORE, JsonBytes, json_
 from service.keys.api_key import mask_keys
 from service.parameters.types import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 from service.request_context import RequestContext
+from service.reso.annotations import annotated
 from service.reso.continuation import continuation, link_contents
 from service.reso.cost import Searched, charge_page
 from service.reso.ordering import (
@@ -30,7 +31,6 @@ from service.reso.protocol import (
     EXPAND,
     FILTER,
     FORMAT,
-    JSON_WITHOUT_METADATA,
     ORDER_BY,
     SELECT,
     SKIP,
@@ -181,15 +181,16 @@ async def _count(call: RequestContext, source: PageSource[RowT], cursor: SkipTok
 async def _page_body(
     call: RequestContext, source: PageSource[RowT], rows: Sequence[RowT], count: int | None, following: str | None
 ) -> list[JsonBytes]:
-    count_member = b"" if count is None else b'"@odata.count":%d,' % count
+    number = b'"%d"' if call.parameters[FORMAT].is_ieee754 else b"%d"
+    count_member = b"" if count is None else b'"@odata.count":' + number % count + b","
     before = b'{%b%b"value":' % (_context_member(call, source.name), count_member)
     after = b"}" if following is None else b',"@odata.nextLink":%b}' % orjson.dumps(mask_keys(following))
-    return [before, await source.encode_rows(rows), after]
+    return [before, await annotated(call, source.name, await source.encode_rows(rows)), after]
 
 
 def context(call: RequestContext, fragment: str) -> dict[str, str]:
     """Return the member `@odata.context` for a part of the metadata, none if the client wants no metadata."""
-    if call.parameters[FORMAT] == JSON_WITHOUT_METADATA:
+    if call.parameters[FORMAT].metadata == "none":
         return {}
     return {"@odata.context": f"{service_root_url(call)}$metadata{fragment}"}
 
@@ -203,6 +204,7 @@ def _context_member(call: RequestContext, name: str, suffix: str = "") -> bytes:
     return member and member + b","
 
 
-def entity_response(call: RequestContext, name: str, encoded: bytes) -> web.Response:
-    body = b"{%b%b" % (_context_member(call, name, "/$entity"), encoded[1:])
+async def entity_response(call: RequestContext, name: str, encoded: bytes) -> web.Response:
+    entity = (await annotated(call, name, b"[%b]" % encoded))[1:-1]
+    body = b"{%b%b" % (_context_member(call, name, "/$entity"), entity[1:])
     return json_response([body], RESPONSE_HEADERS, call.parameters[FORMAT].content_type)

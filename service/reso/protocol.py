@@ -118,24 +118,37 @@ _SHORT_NAMES = {"json": JSON, "xml": XML}
 _ALWAYS = {
     "streaming": {"true", "false"},
     "exponentialdecimals": {"true", "false"},
-    "ieee754compatible": {"false"},
     "charset": {"utf-8"},
 }
 
 
 class Format(NamedTuple):
-    """A media type, and for JSON how much OData metadata it has: `minimal`, the default of OData, or `none`."""
+    """A media type, and for JSON how much OData metadata it has, `minimal` by default, and whether as for IEEE 754.
+
+    Numbers of 64 bits and decimals are strings then, which no client rounds.
+    """
 
     media_type: str
     metadata: str = ""
+    is_ieee754: bool = False
 
     def __str__(self) -> str:
-        return self.media_type + (f";odata.metadata={self.metadata}" if self.metadata else "")
+        metadata = f";odata.metadata={self.metadata}" if self.metadata else ""
+        return self.media_type + metadata + ";IEEE754Compatible=true" * self.is_ieee754
 
     @property
     def content_type(self) -> str:
         """The value of `Content-Type`, without what is the default of OData."""
-        return self.media_type if self == JSON_WITH_METADATA else str(self)
+        return self.media_type if self == DATA_FORMATS[0] else str(self)
+
+    @property
+    def is_full(self) -> bool:
+        return self.metadata == "full"
+
+    @property
+    def is_annotated(self) -> bool:
+        """Whether entities have other members or values than by default."""
+        return self.is_full or self.is_ieee754
 
     def fits(self, accepted: MediaRange) -> bool:
         family = self.media_type.partition("/")[0]
@@ -145,12 +158,15 @@ class Format(NamedTuple):
     def _has(self, name: str, value: str) -> bool:
         if (name := name.removeprefix("odata.")) == "metadata":
             return value == self.metadata
+        if name == "ieee754compatible":
+            return self.media_type == JSON and value == str(self.is_ieee754).lower()
         return value in (_ALWAYS.get(name, ()) if self.media_type == JSON else {"utf-8"} if name == "charset" else ())
 
 
-JSON_WITH_METADATA, JSON_WITHOUT_METADATA = Format(JSON, "minimal"), Format(JSON, "none")
 # The best first.
-DATA_FORMATS = (JSON_WITH_METADATA, JSON_WITHOUT_METADATA)
+DATA_FORMATS = tuple(
+    Format(JSON, metadata, is_ieee754) for is_ieee754 in (False, True) for metadata in ("minimal", "none", "full")
+)
 METADATA_FORMATS = (Format(XML), Format(JSON))
 
 
@@ -158,9 +174,7 @@ class NotAcceptable(ApiError, status=406, code="not-acceptable", title="Not acce
     """None of the formats that the client accepts."""
 
     def __init__(self, parameter: str, offered: tuple[Format, ...]) -> None:
-        names = " or ".join(
-            offer.media_type + (f";odata.metadata={offer.metadata}" * bool(offer.metadata)) for offer in offered
-        )
+        names = " or ".join(str(offer) for offer in offered if not offer.is_ieee754)
         fault = ParameterFault(parameter, f"accepts none of the formats of this resource: ask for {names}.")
         super().__init__(str(fault), (fault,))
 

@@ -45,7 +45,7 @@ _REFUSED: dict[tuple[str, int, str], tuple[str, ...]] = {
         *("Media($top=1)", "Media($select=Order;$filter=contains(MediaURL,'x'))", "ListAgent($expand=Media)"),
         *("*", "Media/$count"),
     ),
-    ("$format", 406, "not-acceptable"): ("xml", "atom", "application/json;odata.metadata=full"),
+    ("$format", 406, "not-acceptable"): ("xml", "atom", "application/json;odata.metadata=verbose"),
     ("$search", 501, _NOT_HERE): ("x",),
     ("$apply", 501, _NOT_HERE): ("aggregate(x)",),
     ("$compute", 501, _NOT_HERE): ("x",),

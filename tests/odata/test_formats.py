@@ -1,15 +1,22 @@
 """What OData clients ask for by headers: formats, versions and batches."""
 
+from decimal import Decimal
 from typing import Any
 from xml.etree import ElementTree as ET
 
+import orjson
 import pytest
+from yarl import URL
 
+from service.reso.entity_events import EVENT_ENTITY_SET, EVENT_PROPERTIES
 from service.reso.protocol import DATA_FORMATS, METADATA_FORMATS, NotAcceptable, negotiate_format
+from service.reso.sets.declarations import ENTITY_SETS, navigations
 from tests.odata.odata_client import ODataClient
 
 _EDM = "{http://docs.oasis-open.org/odata/ns/edm}"
 _JSON, _NONE, _XML = "application/json", "application/json;odata.metadata=none", "application/xml"
+_SELF_EVIDENT = ("Edm.String", "Edm.Boolean")
+_FULL, _MINIMAL = "application/json;odata.metadata=full", "application/json;odata.metadata=minimal"
 # What Excel and Power BI send.
 _MICROSOFT = (
     "application/json;odata.metadata=minimal;q=1.0,application/json;odata=minimalmetadata;q=0.9,"
@@ -25,13 +32,18 @@ _DATA: list[tuple[str, str | None]] = [
     ("application/json;metadata=minimal;odata.streaming=true;IEEE754Compatible=false", _JSON),
     ("application/json;odata.metadata=none", _NONE),
     ("application/json;q=0.5, application/json;odata.metadata=none", _NONE),
-    ("application/json;odata.metadata=full, application/json;q=0.1", _JSON),
+    ("application/json;odata.metadata=verbose, application/json;q=0.1", _JSON),
     ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", _JSON),
     ("not a media range", _JSON),
     (_MICROSOFT, _JSON),
-    ("application/json;odata.metadata=full", None),
+    ("application/json;odata.metadata=full", _FULL),
+    ("application/json;q=0.5,application/json;odata.metadata=full;q=0.6", _FULL),
+    ("application/json;IEEE754Compatible=true", f"{_MINIMAL};IEEE754Compatible=true"),
+    ("application/json;odata.metadata=minimal;IEEE754Compatible=true", f"{_MINIMAL};IEEE754Compatible=true"),
+    ("application/json;odata.metadata=full;IEEE754Compatible=true", f"{_FULL};IEEE754Compatible=true"),
+    ("application/json;odata.metadata=verbose", None),
     ("application/json;odata=verbose", None),
-    ("application/json;IEEE754Compatible=true", None),
+    ("application/json;IEEE754Compatible=perhaps", None),
     ("application/json;q=0", None),
     ("application/json;q=0, */*", None),
     ("application/atom+xml", None),
@@ -92,6 +104,87 @@ async def test_without_metadata_the_context_is_left_out(odata: ODataClient) -> N
         assert whole.body.pop("@odata.context")
         assert bare.body == {name: value for name, value in whole.body.items() if name != "@odata.context"}
         assert "Accept" in bare.headers["Vary"].split(", ")
+
+
+_LONG_NUMBERS = ("Edm.Int64", "Edm.Decimal")
+_PATHS = {
+    "Property": "Property?$top=20&$count=true&$orderby=ListPrice desc",
+    "Member": "Member?$top=5",
+    "Media": "Media?$top=5&$count=true",
+    "Lookup": "Lookup?$top=5",
+    "EntityEvent": "EntityEvent?$top=5&$count=true",
+}
+
+
+def _types(name: str) -> dict[str, str]:
+    if name == EVENT_ENTITY_SET:
+        return dict(EVENT_PROPERTIES)
+    return {title: str(declared.edm) for title, declared in ENTITY_SETS[name].properties.items()}
+
+
+@pytest.mark.parametrize("name", _PATHS)
+async def test_long_numbers_are_strings_to_who_asks_for_them(odata: ODataClient, name: str) -> None:
+    accept = {"Accept": f"{_MINIMAL};IEEE754Compatible=true"}
+    plain = (await odata.request(URL(f"{odata.root}/{_PATHS[name]}"))).body
+    reply = await odata.request(URL(f"{odata.root}/{_PATHS[name]}"), "all", accept)
+    assert reply.headers["Content-Type"] == accept["Accept"]
+    found, types = orjson.loads(reply.raw), _types(name)
+    if "@odata.count" in plain:
+        assert found["@odata.count"] == str(plain["@odata.count"])
+    for row, before in zip(found["value"], plain["value"], strict=True):
+        assert row.keys() == before.keys()
+        for title, value in row.items():
+            if types[title] in _LONG_NUMBERS and value is not None:
+                assert isinstance(value, str)
+                assert "e" not in value
+                assert Decimal(value) == Decimal(str(before[title]))
+            else:
+                assert value == before[title]
+    if name == "Property":
+        path = f"Property('{found['value'][0]['ListingKey']}')"
+        assert (await odata.request(path, "all", accept)).body.items() >= found["value"][0].items()
+        one = await odata.request(f"{path}/ListPrice", "all", accept)
+        assert one.body["value"] == found["value"][0]["ListPrice"]
+
+
+@pytest.mark.parametrize("name", _PATHS)
+async def test_full_metadata_name_types_and_links(odata: ODataClient, name: str) -> None:
+    accept, url = {"Accept": _FULL}, URL(f"{odata.root}/{_PATHS[name]}")
+    plain, reply, types = (await odata.request(url)).body, await odata.request(url, "all", accept), _types(name)
+    assert reply.headers["Content-Type"] == _FULL
+    found = reply.body
+    rows, before = found.pop("value"), plain.pop("value")
+    assert found == plain
+    for row, bare in zip(rows, before, strict=True):
+        assert {title: value for title, value in row.items() if "@" not in title} == bare
+        assert row["@odata.type"] == f"#org.reso.metadata.{name}"
+        assert row["@odata.id"] == row["@odata.readLink"]
+        entity = await odata.request(URL(row["@odata.id"], encoded=True), "all", accept)
+        assert {title: value for title, value in entity.body.items() if title != "@odata.context"} == row
+        named = {title: f"#{edm.removeprefix('Edm.')}" for title, edm in types.items() if edm not in _SELF_EVIDENT}
+        assert {title.partition("@")[0]: text for title, text in row.items() if title[1:].endswith("@odata.type")} == {
+            title: text.replace("Edm.", "") for title, text in named.items() if bare[title] is not None
+        }
+        links = {title.partition("@")[0]: link for title, link in row.items() if "@odata.navigationLink" in title}
+        assert links == {link: f"{row['@odata.id']}/{link}" for link in navigations(name)}
+        for link in [*links.values()][:1]:
+            assert (await odata.request(URL(link, encoded=True))).status in {200, 204}
+        if name == "Property":
+            break
+
+
+async def test_full_metadata_of_what_is_selected_and_expanded(odata: ODataClient) -> None:
+    """As the OData client of .NET asks, which wants full metadata with every `$select`."""
+    options = {"top": 30, "select": "ListPrice,Media", "expand": "ListAgent($select=MemberEmail)"}
+    for row in (await odata.page("Property", "all", {"Accept": _FULL}, **options))["value"]:
+        links = {title for title in row if title.endswith("@odata.navigationLink")}
+        assert links == {"Media@odata.navigationLink", "ListAgent@odata.navigationLink"}
+        agent = row["ListAgent"]
+        if agent is not None:
+            assert agent.keys() == {"@odata.type", "@odata.id", "@odata.readLink", "MemberKey", "MemberEmail"}
+            assert agent["@odata.id"] == f"{odata.root}/Member('{agent['MemberKey']}')"
+    one = await odata.request(f"Property('{row['ListingKey']}')/ListPrice", "all", {"Accept": _FULL})
+    assert (one.body["@odata.type"], one.body["value"]) == ("#Decimal", row["ListPrice"])
 
 
 async def test_metadata_in_json_say_the_same_as_in_xml(odata: ODataClient) -> None:
