@@ -350,7 +350,11 @@ ANY_ORIGIN = "*"
 
 # As browsers send it: no path, lower case, without the default port (RFC 6454, section 6.2).
 _ORIGIN = re.compile(r"https?://(?:[a-z0-9.-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?", re.ASCII)
-_ALLOWED_HEADERS = "x-api-key, Authorization, If-None-Match, Prefer"
+# What scripts may send. OData clients in browsers send the second line; a long `Accept` needs permission, too.
+_ALLOWED_HEADERS = (
+    "x-api-key, Authorization, If-None-Match, Prefer, "
+    "Accept, Content-Type, OData-Version, OData-MaxVersion, MaxDataServiceVersion, X-CSRF-Token, X-Requested-With"
+)
 _ALLOWED_METHODS = "GET, HEAD, OPTIONS"
 # In addition to the headers that scripts may always read.
 _EXPOSED_HEADERS = ", ".join(
