@@ -1,9 +1,9 @@
-// Reads Property with the npm package @odata/client; prints what it gets as JSON.
+// Reads with the npm package @odata/client, which signs in with a user name and a password; prints it as JSON.
 import client from "@odata/client";
 
 const service = client.OData.New4({
   serviceEndpoint: `${process.env.API_ROOT}/reso/`,
-  commonHeaders: { "x-api-key": process.env.API_KEY },
+  credential: { username: process.env.API_KEY.slice(3, 13), password: process.env.API_KEY.slice(14) },
 });
 const properties = service.getEntitySet("Property");
 const costly = properties.newFilter().property("ListPrice").ge(500000);
@@ -18,4 +18,13 @@ try {
 } catch (error) {
   refusal = error.message;
 }
-console.log(JSON.stringify({ first, single, count: await properties.count(costly), refusal }));
+// Every entity set to its end, by $skip and $top: this client does not follow next links.
+const keys = {};
+for (const [name, key] of Object.entries(JSON.parse(process.env.ENTITY_SETS))) {
+  keys[name] = [];
+  for (let page; page?.length !== 0; keys[name].push(...page)) {
+    const part = properties.newOptions().orderby(key, "asc").select([key]).top(500).skip(keys[name].length);
+    page = (await service.getEntitySet(name).query(part)).map((row) => row[key]);
+  }
+}
+console.log(JSON.stringify({ first, single, count: await properties.count(costly), refusal, keys }));
