@@ -32,7 +32,7 @@ CAPABILITY = Capability(
     routes=_routes,
     open=_open,
     checks=(token_check("further pages and events"),),
-    pages=("reso",),
+    pages=("reso", "programs"),
     tables="service.reso.tables",
     catalog=CatalogEntry("/reso", "/reso/$metadata", "application/xml", "reso"),
 )

@@ -58,6 +58,7 @@ PAGE_GROUPS: dict[str, tuple[SitePage, ...]] = {
         SitePage("parameters", "Operations and filters"),
         SitePage("geojson", "GeoJSON"),
         SitePage("reso", "RESO Web API"),
+        SitePage("programs", "Open in Excel, Power BI, Tableau"),
     ),
     "Go live": (
         SitePage("errors", "Errors and retries"),
@@ -116,7 +117,9 @@ class Site:
 
 
 # Pages about one capability, which are not there without it (`Capability.pages`).
-OPTIONAL_PAGES = frozenset({"changes", "copy", "everything", "reso", "geojson", "map", "move", "reference", "clients"})
+OPTIONAL_PAGES = frozenset(
+    {"changes", "copy", "everything", "reso", "programs", "geojson", "map", "move", "reference", "clients"}
+)
 PAGE_BY_PATH: dict[str, SitePage] = {page.path: page for pages in PAGE_GROUPS.values() for page in pages}
 PAGE_BY_MARKDOWN_PATH: dict[str, SitePage] = {page.markdown_path: page for page in PAGE_BY_PATH.values()}
 

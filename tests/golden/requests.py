@@ -137,6 +137,8 @@ RESO = """
 /v1/reso/Property?$expand=Media,OpenHouse,ListAgent,CoListAgent,BuyerAgent,ListOffice,BuyerOffice&$top=4
 /v1/reso/Property?$expand=Media($select=MediaURL,Order),ListAgent($select=MemberFullName)&$select=City&$top=3
 /v1/reso/Property('{listing}')?$expand=[Media|ListAgent,ListOffice|Media($top=1)|Nothing|Media/x]
+/v1/reso/Property('[{listing}|nothing]')/[Media|Media/$count|Media?$top=1&$count=true|ListAgent|BuyerOffice]
+/v1/reso/Property?$top=3&$select=City,Media[|&$expand=Media($select=Order)]
 /v1/reso/Property?$top=3&$select=ListPrice,City&$filter=[ListPrice ge 400000.5 and BedroomsTotal lt 4|City eq 'Kent']
 /v1/reso/Property?$top=3&$select=City&$filter=[startswith(City,'Ken')|endswith(City,'t')|contains(tolower(City),'ken')]
 /v1/reso/Property?$top=3&$select=City&$filter=[year(CloseDate) eq 2025|date(ModificationTimestamp) lt 2040-01-01]
@@ -177,7 +179,7 @@ HEAD  {to_file}  @all  Range: bytes=[0-99|99999999-]
 [/v1/reso/Office|/llms.txt|/.well-known/api-catalog]  @all  X-Forwarded-Proto: [https|x]  X-Forwarded-Host: a:8443, b
 /v1/companies?api-key=[|x|{key_revoked}|{key_all}]
 [/v1/companies|/v1/reso/Office|/v1/exports/teams|{to_file}]  x-api-key: [x|bk_|{key_expired}|{key_revoked}|{key_all}x]
-[/v1/companies|/v1/reso/Office|/v1/exports/teams|{to_file}]  Authorization: [Bearer {key_all}|Bearer x|Digest x]
+[/v1/companies|/v1/reso/Office|/v1/exports/teams|{to_file}]  Authorization: [Bearer {key_all}|Bearer x|Basic x|Digest x]
 /[v1|api]/companies  Authorization: Basic [{basic_all}|{basic_compatible}|{basic_wrong}|x][|  Accept: {profile}]
 [/v1/companies|/v1/nothing/{key_all}|/v1/listings/{key_all}|/v1/teams?page_size={key_all}|/v1/reso/{key_all}]
 [/v1/nothing/{key_all}|/v1/listings/{key_all}|/v1/teams?page_size={key_all}|/v1/reso/Office('{key_all}')]  @all
