@@ -16,17 +16,16 @@ from marshmallow import Schema
 from yarl import URL
 
 from service.capability import Capability, Surface
-from service.errors import InvalidRequest, NotFound, Unauthorized
+from service.errors import InvalidRequest, NotFound, ParameterFault, Unauthorized
 from service.http.negotiation import MAX_ELEMENTS
 from service.http.requests import (
-    MAX_URL_BYTES,
     BodyNotAllowed,
     MalformedRequest,
     RequestAdapter,
     joined_lines,
     require_bounded_target,
 )
-from service.http.responses import API_KEY_HEADER
+from service.http.responses import API_KEY_HEADER, API_KEY_PARAMETER
 from service.keys.api_key import COMPATIBLE, ApiKey
 from service.limits.admission import ConcurrencyLimited
 from service.telemetry.observation import CURRENT_OBSERVATION
@@ -51,10 +50,17 @@ _NOT_COMPATIBLE = (
     f"HTTP Basic needs a key with the profile {COMPATIBLE}, or the Accept header of that profile: send the key in the "
     f"{API_KEY_HEADER} header."
 )
+_NOT_A_KEY = (
+    "The user name is not the id of an API key. Send what is between the two underscores of the key as the user name, "
+    "and what follows as the password."
+)
+_BASIC = re.compile(r"Basic\b.*", re.IGNORECASE)
 _ENCODED = re.compile(rb"[!-\"$-~]*")
 
 
-# A form has 8 KB at most and comes with the head of its request, or right after it.
+# Some clients send the page before as a parameter: 90 bytes for each of up to 1,000 records.
+MAX_FORM_BYTES = 262_144
+# A form comes with the head of its request, or right after it.
 _FORM_SECONDS = 3.0
 # Of one key, while their forms have not arrived: neither a slot nor a rate limits them yet.
 _WAITING_FORMS = 16
@@ -76,30 +82,49 @@ _REPEATED = {
 }
 
 
-def compatible_query(query: str, form: str, path: Mapping[str, str], defaults: Mapping[str, str]) -> str:
-    """Return the encoded query of a request from its URL and its form, without pairs that have no value.
+# Filters that a program means to narrow by, also if its variable was nil.
+_NARROWING = frozenset(
+    {"agent_uuid", "platform_agent_id", "source_agent_id", "platform_office_id", "platform_company_id"}
+)
+_NO_VALUE = "has no value, and without it every record would match. Send one, or leave it out."
 
-    A pair that is in both counts once. `defaults` are added if their names are missing. Raises InvalidRequest if every
-    repeated identifier differs from the one in the path.
+
+def compatible_query(
+    query: str, form: str, path: Mapping[str, str], names: Collection[str], defaults: Mapping[str, str]
+) -> tuple[str, int]:
+    """Return the encoded query of a request from its URL and its form, and the number of unknown parameters left out.
+
+    `names` are the known ones. Pairs without a value are left out too, and a pair that is in both counts once.
+    `defaults` are added if their names are missing. Raises InvalidRequest if every repeated identifier differs from the
+    one in the path, and for an identifier without a value where nothing else says which records are meant.
     """
-    pairs = [pair for pair in dict.fromkeys((*query.split("&"), *form.split("&"))) if pair.partition("=")[2]]
+    known = {*names, *(name for variable in path for name in _REPEATED.get(variable, ()))}
+    pairs, unknown, faults = list[tuple[str, str]](), set[str](), list[ParameterFault]()
+    for pair in dict.fromkeys((*query.split("&"), *form.split("&"))):
+        name, _, value = pair.partition("=")
+        if name not in known and "%" in name:
+            name = unquote_plus(name)
+        if value and name in known:
+            pairs.append((name, pair))
+        elif value:
+            unknown.add(name)
+        elif name in known & _NARROWING and not path:
+            faults.append(ParameterFault(name, _NO_VALUE))
+    if faults:
+        raise InvalidRequest(*faults)
     for variable, identifier in path.items():
         pairs = _without_identifier(pairs, variable, identifier)
-    names = {_name(pair) for pair in pairs}
-    return "&".join((*pairs, *(f"{name}={value}" for name, value in defaults.items() if name not in names)))
+    sent = dict(pairs)
+    added = (f"{name}={value}" for name, value in defaults.items() if name not in sent)
+    return "&".join((*(pair for _, pair in pairs), *added)), len(unknown)
 
 
-def _without_identifier(pairs: Sequence[str], variable: str, identifier: str) -> list[str]:
+def _without_identifier(pairs: Sequence[tuple[str, str]], variable: str, identifier: str) -> list[tuple[str, str]]:
     repeated = _REPEATED.get(variable, frozenset())
-    found = [pair for pair in pairs if _name(pair) in repeated]
-    values = {unquote_plus(pair.partition("=")[2]).lower() for pair in found}
-    if values and identifier.lower() not in values:
-        raise InvalidRequest.of(_name(found[0]), "differs from the identifier in the path.")
-    return [pair for pair in pairs if pair not in found]
-
-
-def _name(pair: str) -> str:
-    return unquote_plus(pair.partition("=")[0])
+    found = {unquote_plus(pair.partition("=")[2]).lower(): name for name, pair in pairs if name in repeated}
+    if found and identifier.lower() not in found:
+        raise InvalidRequest.of(next(iter(found.values())), "differs from the identifier in the path.")
+    return [(name, pair) for name, pair in pairs if name not in repeated]
 
 
 COMPATIBLE_ROOT = "/api"
@@ -123,16 +148,23 @@ class CompatibleAdapter(RequestAdapter):
         return _names_profile(joined_lines(request.headers, "Accept"))
 
     def takes_body(self, request: web.Request) -> bool:
-        """Return whether a request is for an operation, and its body a form within the length limit of URLs."""
+        """Return whether a form is for an operation or an unknown path; raise BodyNotAllowed if it is too long."""
         length, resource = request.content_length, request.match_info.route.resource
-        return (
+        is_form = (
             request.content_type == _FORM
             and length is not None
-            and length <= MAX_URL_BYTES
             and "Content-Encoding" not in request.headers
-            and resource is not None
-            and resource.canonical in self._form_paths
+            and (resource is None or resource.canonical in self._form_paths)
         )
+        if is_form and length is not None and length > MAX_FORM_BYTES:
+            raise BodyNotAllowed(f"A form may have {MAX_FORM_BYTES} bytes; this one has {length}.")
+        return is_form
+
+    def advice_without_key(self, request: web.Request) -> str | None:
+        """Return what to do about Basic credentials that hold no key, None if the request is not one of the profile."""
+        is_basic = any(map(_BASIC.fullmatch, request.headers.getall("Authorization", ())))
+        is_meant = request.path.startswith(f"{COMPATIBLE_ROOT}/") or self.recognizes(request)
+        return _NOT_A_KEY if is_basic and is_meant else None
 
     def require_basic(self, request: web.Request, key: ApiKey) -> None:
         """Raise Unauthorized unless the key or the request has the profile."""
@@ -153,10 +185,10 @@ class CompatibleAdapter(RequestAdapter):
             return request
         observation.is_compatible = True
         form = await self._form(request, key) if request.body_exists else ""
-        require_bounded_target(request.raw_path + form)
         defaults = {name: value for name, value in _DEFAULTS.items() if name in schema.fields}
-        sent = request.rel_url.raw_query_string
-        query = compatible_query(sent, form, request.match_info, defaults)
+        sent, known = request.rel_url.raw_query_string, (*schema.fields, API_KEY_PARAMETER)
+        query, observation.ignored = compatible_query(sent, form, request.match_info, known, defaults)
+        require_bounded_target(f"{request.rel_url.raw_path}?{query}")
         return request if query == sent else _with_query(request, query)
 
     async def _form(self, request: web.Request, key: ApiKey) -> str:

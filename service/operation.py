@@ -104,10 +104,8 @@ class Operation:
                 await _discard(response)
             raise
         self._time_write(services, response, timer)
-        if (services.settings.tolerate_unknown or seen.is_compatible) and (
-            ignored := unknown_parameters(request, self.schema)
-        ):
-            response.headers.add("Warning", f'299 - "Unknown parameters were ignored: {len(ignored)}"')
+        if seen.ignored:
+            response.headers.add("Warning", f'299 - "Unknown parameters were ignored: {seen.ignored}"')
         return response
 
     async def _handle(
@@ -132,9 +130,10 @@ class Operation:
         services: Services = request.app[SERVICES]
         if self.check is not None:
             self.check(request, self.schema)
-        is_compatible = CURRENT_OBSERVATION.get().is_compatible
-        tolerates = services.settings.tolerate_unknown or is_compatible
-        parameters = await parse_query(request, self.schema, tolerate_unknown=tolerates)
+        parameters = await parse_query(request, self.schema, tolerate_unknown=services.settings.tolerate_unknown)
+        seen = CURRENT_OBSERVATION.get()
+        if services.settings.tolerate_unknown:
+            seen.ignored = seen.ignored or len(unknown_parameters(request, self.schema))
         directory = await services.directory.get()
         visibility = Visibility.of(key)
         if visibility.withheld:
@@ -142,7 +141,6 @@ class Operation:
         is_head = request.method == "HEAD"
         observer: SentObserver | None = services.state.get(SentObserver)
         scope = resolve_scope(key, directory, parameters.get(COMPANY_PARAMETER), parameters.get(PARENT_PARAMETER))
-        seen = CURRENT_OBSERVATION.get()
         seen.is_withdrawn = Access(services.keys, services.directory, key, scope, visibility).is_withdrawn
         call = RequestContext(
             services=services,
@@ -155,7 +153,7 @@ class Operation:
             slot=slot,
             key_id=key.key_id,
             sent=None if observer is None else observer.open(key.key_id, is_head=is_head),
-            is_compatible=is_compatible,
+            is_compatible=seen.is_compatible,
             client=ClientRequest(dict(request.match_info), request.rel_url, request.headers, is_head),
             charge=charge,
         )

@@ -29,7 +29,7 @@ from service.http.requests import (
     RequestAdapter,
     check_request,
     refuse_body,
-    respond_without_extra_slashes,
+    without_extra_slashes,
 )
 from service.http.responses import EXTRA_HEADERS, add_common_headers
 from service.keys.api_key import mask_keys
@@ -77,12 +77,12 @@ def problem_middleware(formats: Sequence[ErrorFormat], adapter: RequestAdapter) 
             observation.is_compatible = adapter.recognizes(request)
         try:
             check_request(request, MAX_URL_BYTES if error_format is None else error_format.max_url_bytes)
-            if request.body_exists and not adapter.takes_body(request):
-                refuse_body(request)
-            if request.match_info.http_exception is None:
-                response = await handler(request)
-            else:
-                response = await respond_without_extra_slashes(request, handler)
+            found = request
+            if request.match_info.http_exception is not None:
+                found, handler = await without_extra_slashes(request, handler)
+            if found.body_exists and not adapter.takes_body(found):
+                refuse_body(found)
+            response = await handler(found)
         except Exception as exception:
             response = _rendered(exception, request, observation, error_format, adapter)
         if observation.is_compatible:

@@ -67,8 +67,10 @@ class ExpectationRefused(HttpError):
 class BodyNotAllowed(ApiError, status=400, code="body-refused", title="Body refused"):
     """A read-only request has a body."""
 
-    def __init__(self) -> None:
-        super().__init__("This request takes no body: send neither Content-Length above 0 nor Transfer-Encoding.")
+    def __init__(
+        self, detail: str = "This request takes no body: send neither Content-Length above 0 nor Transfer-Encoding."
+    ) -> None:
+        super().__init__(detail)
 
 
 class UrlTooLong(ApiError, status=414, code="url-too-long", title="URL too long"):
@@ -153,18 +155,18 @@ def collapse_slashes(path: str) -> str:
     return _SLASHES.sub("/", path).rstrip("/") or "/"
 
 
-async def respond_without_extra_slashes(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Resolve an unmatched path again, without its extra slashes."""
+async def without_extra_slashes(request: web.Request, handler: Handler) -> tuple[web.Request, Handler]:
+    """Resolve an unmatched path again, without its extra slashes; return the request to handle, and what handles it."""
     path = request.rel_url.raw_path
     if collapse_slashes(path) == path:
-        return await handler(request)
+        return request, handler
     collapsed = request.clone(
         rel_url=URL.build(path=collapse_slashes(path), query_string=request.rel_url.raw_query_string, encoded=True)
     )
     match = await request.app.router.resolve(collapsed)
     match.add_app(request.app)
     collapsed._match_info = match  # noqa: SLF001 - as aiohttp's normalize_path_middleware does
-    return await match.handler(collapsed)
+    return collapsed, match.handler
 
 
 # Of a header that the service negotiates by; the rest of a longer value is ignored.
@@ -360,6 +362,10 @@ class RequestAdapter:
 
     def takes_body(self, request: web.Request) -> bool:  # noqa: ARG002
         return False
+
+    def advice_without_key(self, request: web.Request) -> str | None:  # noqa: ARG002
+        """Return what a client does that sends no key, None for the header or the query."""
+        return None
 
     def require_basic(self, request: web.Request, key: ApiKey) -> None:
         """Raise Unauthorized if this key may not come by HTTP Basic."""

@@ -104,7 +104,7 @@ async def authenticate(
         return await _find_key(key_from_basic(request.headers) or "", keys, unknown_keys, _REFUSED_BASIC)
     basic = key_from_basic(request.headers) if adapter.reads_basic else None
     if basic is None:
-        raise Unauthorized(_MISSING_ANY if is_any else _MISSING)
+        raise Unauthorized(_MISSING_ANY if is_any else adapter.advice_without_key(request) or _MISSING)
     key = await _find_key(basic, keys, unknown_keys)
     adapter.require_basic(request, key)
     return key

@@ -26,7 +26,7 @@ class RateLimited(ApiError, status=429, code="rate-limited", title="Too many req
     def __init__(self, seconds: int) -> None:
         """Report the whole seconds until the next request is allowed."""
         super().__init__(
-            "The key has exceeded its rate limit. Try again after Retry-After seconds.",
+            f"The key has exceeded its rate limit. Try again in {seconds} s.",
             headers={"Retry-After": str(seconds)},
         )
 
@@ -70,7 +70,7 @@ class AuthFailuresLimited(ApiError, status=429, code="rate-limited", title="Too 
     def __init__(self, seconds: int) -> None:
         """Report the whole seconds until the next attempt is allowed."""
         super().__init__(
-            "Too many requests from this address had no valid API key. Try again after Retry-After seconds.",
+            f"Too many requests from this address had no valid API key. Try again in {seconds} s.",
             headers={"Retry-After": str(seconds)},
         )
 

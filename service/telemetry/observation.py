@@ -141,6 +141,7 @@ class RequestObservation:
 
     __slots__ = (
         "cost",
+        "ignored",
         "is_compatible",
         "is_shared",
         "is_withdrawn",
@@ -166,6 +167,7 @@ class RequestObservation:
         self.cost = 1  # what it takes from the rate limit of its key
         self.rows = 0  # records in the response
         self.sent_bytes = 0  # of a response without a known length
+        self.ignored = 0  # unknown parameters that were left out
         self.is_compatible = False  # whether the key or the request has the compatible profile
         self.is_shared = False  # whether it used a search started by another request
         self.is_withdrawn: Callable[[], bool] = is_public  # whether the key may no longer read the response

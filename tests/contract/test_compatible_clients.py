@@ -132,6 +132,14 @@ async def test_every_call_of_a_client_returns_what_the_contract_returns(compatib
     assert len(client.statuses) > len(results)  # some walks have several pages
 
 
+async def test_the_whole_previous_page_as_a_parameter_is_paging_too(compatible: Compatible) -> None:
+    client = compatible.clients()["Ruby"]
+    assert isinstance(client, RubyClient)
+    for resource, size in (("listings", "2"), ("sold_listings", "200"), ("listings", "1000")):
+        found = await client.search_by_previous_page(resource, **WINDOWS[resource], page_size=size)
+        assert found == await truth(compatible.world, resource)
+
+
 FORM = "application/x-www-form-urlencoded"
 ACCEPT = "application/vnd.platform+json;version=1"
 
@@ -186,9 +194,8 @@ async def test_the_profile_weakens_neither_scope_nor_checks_of_values(compatible
     assert (await ask(compatible, "/api/teams", foreign, Authorization=basic("", narrow)))[0] == 403
     for form in ("page_number=0", "updated_since=x", "platform_office_id=a&platform_office_id=b", "updated_since=%zz"):
         assert (await ask(compatible, "/api/agents", form, **chosen))[0] == 400
-    assert (await ask(compatible, "/api/agents", "&".join(f"x{n}=1" for n in range(101)), **chosen))[0] == 400
-    assert (await ask(compatible, "/api/agents", "x=" + "y" * 8_180, **chosen))[0] == 414
-    assert (await ask(compatible, "/api/agents", "x=" + "y" * 9_000, **chosen))[0] == 400
+    assert (await ask(compatible, "/api/agents", "page_size=" + "1" * 8_180, **chosen))[0] == 414
+    assert (await ask(compatible, "/api/agents", "updated_since=1&updated_since=2", **chosen))[0] == 400
     for form in ("city=a b", "city=a#b", "city=Zürich", "city=a\r\nb"):
         status, _, problem = await ask(compatible, "/api/agents", form, **chosen)
         assert (status, problem["code"]) == (400, "malformed-request")
@@ -197,13 +204,86 @@ async def test_the_profile_weakens_neither_scope_nor_checks_of_values(compatible
         assert (await ask(compatible, path, "a=b", **chosen))[0] == 400
 
 
+@pytest.mark.parametrize(
+    ("form", "ignored"),
+    [
+        ("&".join(f"x{n}=1" for n in range(101)), 101),
+        ("&".join("previous_page[listings][]=%23%3C" + "x" * 60 for _ in range(1000)), 1),
+        ("x=%zz&x=1&y=%ff&z", 2),
+        ("x=" + "y" * 9_000, 1),
+    ],
+    ids=["many", "repeated", "not UTF-8, or without a value", "long"],
+)
+async def test_unknown_parameters_are_dropped_before_anything_is_checked(
+    compatible: Compatible, form: str, ignored: int
+) -> None:
+    chosen = {"x_api_key": compatible.profiled}
+    # The name of a known one may be escaped.
+    status, headers, page = await ask(compatible, "/api/agents?page%5Fsize=1", f"{form}&updated_since=1", **chosen)
+    assert (status, len(page["agents"])) == (200, 1)
+    assert headers["Warning"] == f'299 - "Unknown parameters were ignored: {ignored}"'
+    # Nothing of it without the profile, nor in the URL, where the length is checked before the key.
+    assert (await ask(compatible, f"/v1/agents?{form}", x_api_key=compatible.plain))[0] in {400, 414}
+    if len(form) < 8_000 and "&x" not in form:
+        assert (await ask(compatible, f"/api/agents?{form}", **chosen))[0] == 200
+
+
+async def test_a_form_has_at_most_so_many_bytes(compatible: Compatible) -> None:
+    chosen = {"x_api_key": compatible.plain, "Accept": ACCEPT}
+    status, _, _ = await ask(compatible, "/api/companies", "x=" + "y" * (262_144 - 2), **chosen)
+    assert status == 200
+    status, _, problem = await ask(compatible, "/api/companies", "x=" + "y" * (262_144 - 1), **chosen)
+    assert (status, problem["messages"]) == (400, ["A form may have 262144 bytes; this one has 262145."])
+
+
+@pytest.mark.parametrize("empty", ["agent_uuid", "platform_agent_id=", "source_agent_id=", "platform_office_id"])
+async def test_a_filter_by_an_identifier_that_is_nil_is_refused_and_not_ignored(
+    compatible: Compatible, empty: str
+) -> None:
+    """Every record would match."""
+    chosen, name = {"x_api_key": compatible.profiled}, empty.rstrip("=")
+    for sent in (f"{empty}&updated_since=1", f"platform_company_id={COMPANY}&{empty}"):
+        status, _, problem = await ask(compatible, "/api/listings", sent, **chosen)
+        wanted = f"{name}: has no value, and without it every record would match. Send one, or leave it out."
+        assert (status, problem["messages"][:1]) == (400, [wanted])
+    # What is given besides identifies the record, and an empty cursor is the first page.
+    (agent,) = compatible.world.of("agents", COMPANY)[:1]
+    path = f"/api/agents/{agent['record']['agent_uuid']}"
+    assert (await ask(compatible, path, f"{empty}&platform_company_id={COMPANY}", **chosen))[0] == 200
+    first = f"platform_company_id={COMPANY}&last_platform_listing_id&market_status=&parent_company_id="
+    assert (await ask(compatible, "/api/listings", first, **chosen))[0] == 200
+
+
+async def test_a_wrong_path_is_not_found_also_with_a_form(compatible: Compatible) -> None:
+    chosen = {"x_api_key": compatible.plain, "Accept": ACCEPT}
+    for path in ("/api/listing", "/v1/nothing", "/nothing"):
+        status, _, problem = await ask(compatible, path, "updated_since=1", **chosen)
+        assert (status, problem["status"], problem["detail"]) == (404, "fail", "There is nothing at this path.")
+    # A root that ends in a slash.
+    assert (await ask(compatible, "//api/companies/", "page=1", **chosen))[0] == 200
+    assert (await ask(compatible, "//livez", "page=1", **chosen))[0] == 400
+
+
+async def test_basic_without_a_key_gets_advice_for_basic(compatible: Compatible) -> None:
+    for path, header in (("/v1/companies", ACCEPT), ("/api/companies", "*/*")):
+        wrong = basic("somebody", "secret")
+        status, _, problem = await ask(compatible, path, Authorization=wrong, Accept=header)
+        assert status == 401
+        assert problem["detail"] == (
+            "The user name is not the id of an API key. Send what is between the two underscores of the key as the "
+            "user name, and what follows as the password."
+        )
+    status, _, problem = await ask(compatible, "/v1/companies", Authorization=basic("proxy", "secret"))
+    assert (status, problem["detail"].startswith("Send an API key in the x-api-key header")) == (401, True)
+
+
 async def test_basic_credentials_that_are_wrong_are_refused_with_one_text(compatible: Compatible) -> None:
     _, key_id, secret = compatible.profiled.split("_")
     wrong = [("", compatible.profiled[:-1]), (key_id, secret[::-1]), ("0123456789", secret), ("", "bk_")]
     for user, password in wrong:
         status, _, problem = await ask(compatible, "/api/companies", Authorization=basic(user, password))
         assert (status, problem["detail"]) == (401, "The API key is not valid.")
-    for header in ("Basic", "Basic !!!", "Basic " + "x" * 7, basic("proxy", "secret"), "Digest x"):
+    for header in ("", "Digest x"):
         status, _, problem = await ask(compatible, "/api/companies", Authorization=header)
         assert (status, problem["detail"].startswith("Send an API key")) == (401, True)
 

@@ -74,7 +74,10 @@ class WireClient:
 
     async def call(self, path: str, parameters: dict[str, str]) -> Any:
         """Send one request and return the parsed body; raise RemoteRefusal for an error body."""
-        status, headers, body = await self.exchange(self.request(path, parameters))
+        return await self._answer(self.request(path, parameters))
+
+    async def _answer(self, sent: bytes) -> Any:
+        status, headers, body = await self.exchange(sent)
         self.statuses.append(status)
         # The session begins with the first response: without a cookie the next call fails in the client.
         self.cookie = headers["Set-Cookie"].partition(";")[0]
@@ -112,7 +115,9 @@ class RubyClient(WireClient):
 
     def request(self, path: str, parameters: dict[str, str]) -> bytes:
         """Return a GET with a form."""
-        body = urlencode(parameters).encode()
+        return self._form(path, urlencode(parameters).encode())
+
+    def _form(self, path: str, body: bytes) -> bytes:
         return (
             self.head(
                 path,
@@ -126,6 +131,24 @@ class RubyClient(WireClient):
             )
             + body
         )
+
+    async def search_by_previous_page(self, resource: str, **parameters: str) -> list[dict[str, Any]]:
+        """Return the records of all pages, each asked for with the whole page before, as this library documents it."""
+        page = await self.call(f"/api/{resource}", parameters)
+        records: list[dict[str, Any]] = [*page["Listings"]]
+        while not page["FinalPage"]:
+            last = {"last_platform_listing_id": records[-1]["PlatformListingId"]}
+            body = urlencode({**parameters, **last}) + "&" + previous_page(page)
+            page = await self._answer(self._form(f"/api/{resource}", body.encode()))
+            records += page["Listings"]
+        return records
+
+
+def previous_page(page: dict[str, Any]) -> str:
+    """Return the form of a page as rest-client flattens it: an object of the library is its class and address."""
+    pairs = [f"previous_page[final_page]={str(page['FinalPage']).lower()}"]
+    objects = [f"#<Platform::Listing:0x{0x78F1A2B3C400 + 40 * number:016x}>" for number in range(len(page["Listings"]))]
+    return "&".join((*pairs, *(f"previous_page[listings][]={quote(text)}" for text in objects)))
 
 
 @dataclass

@@ -76,6 +76,9 @@ async def test_a_key_is_refused_after_its_burst_with_retry_after(api: TestClient
     assert [remaining(answer) for answer in answers] == [2, 1, 0, 0, 0]
     problem = await answers[-1].json()
     assert (problem["code"], problem["status"], problem["type"]) == ("rate-limited", 429, "/docs/problems#rate-limited")
+    # Some clients show their users the sentence alone.
+    wait = answers[-1].headers["Retry-After"]
+    assert problem["detail"] == f"The key has exceeded its rate limit. Try again in {wait} s."
     match = RATE_LIMIT.fullmatch(answers[-1].headers["RateLimit"])
     assert match is not None
     assert 1 <= int(match[2]) <= int(answers[-1].headers["Retry-After"]) <= 30
