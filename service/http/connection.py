@@ -33,11 +33,11 @@ from service.http.requests import (
 )
 from service.http.responses import BufferListPayload, add_common_headers
 from service.http.send_monitor import SEND_MONITOR, SendMonitor
+from service.settings import ServiceSettings
 from service.telemetry.logs import REQUEST_OBSERVER, RequestObserver
 from service.telemetry.observation import CURRENT_OBSERVATION, is_public
 
-CONNECTION_OPTIONS: dict[str, Any] = {
-    "keepalive_timeout": 75,
+_CONNECTION_OPTIONS: dict[str, Any] = {
     "max_line_size": MAX_LINE_BYTES,
     "max_field_size": MAX_HEADER_BYTES,
     "max_headers": MAX_HEADERS,
@@ -287,16 +287,17 @@ def _duplicate_handle(listening: socket.socket) -> socket.socket:
 class ServiceRunner(web.AppRunner):
     """An application runner with `HttpConnection`s."""
 
-    def __init__(self, app: web.Application, deadline_seconds: float) -> None:
+    def __init__(self, app: web.Application, settings: ServiceSettings) -> None:
         super().__init__(
             app,
             access_log=None,
             handler_cancellation=True,
             # Requests have had their time in `wait_closed` before.
             shutdown_timeout=_MARGIN_SECONDS,
-            **CONNECTION_OPTIONS,
+            keepalive_timeout=settings.keepalive_seconds,
+            **_CONNECTION_OPTIONS,
         )
-        self._drain_seconds = deadline_seconds + _MARGIN_SECONDS
+        self._drain_seconds = settings.deadline_seconds + _MARGIN_SECONDS
 
     def drain(self) -> None:
         """Send `Connection: close` with every response from now on, and close the connection after it."""

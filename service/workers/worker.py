@@ -278,12 +278,12 @@ async def _serve(
     stop = ShutdownRequest()
     async with AsyncExitStack() as stack:
         stack.callback(listeners.close)
-        service = await _set_up(stack, ServiceRunner(app, settings.deadline_seconds))
+        service = await _set_up(stack, ServiceRunner(app, settings))
         sites = [(service, listeners.api)]
         if listeners.metrics:
             sites.append(
                 (
-                    await _set_up(stack, ServiceRunner(create_operators_app(app), settings.deadline_seconds)),
+                    await _set_up(stack, ServiceRunner(create_operators_app(app), settings)),
                     listeners.metrics,
                 )
             )

@@ -110,7 +110,7 @@ async def stage(module_bench: Bench, tmp_path_factory: pytest.TempPathFactory) -
     await store.create(KeyGrant("first", all_companies=True))
     app = create_app(settings, module_bench.connection)
     page_size, service.changes.snapshot.PAGE_SIZE = service.changes.snapshot.PAGE_SIZE, LISTINGS // 6
-    runner = ServiceRunner(app, settings.deadline_seconds)
+    runner = ServiceRunner(app, settings)
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
     await runner.setup()

@@ -44,7 +44,7 @@ async def listening(
     app: web.Application, settings: ServiceSettings, port: int = 0, host: str = "127.0.0.1"
 ) -> AsyncIterator[int]:
     """Serve an application with the service's own connections; yield the port."""
-    runner = ServiceRunner(app, settings.deadline_seconds)
+    runner = ServiceRunner(app, settings)
     try:
         await runner.setup()
         await web.TCPSite(runner, host, port).start()

@@ -7,6 +7,7 @@ import pytest
 from aiohttp import web
 
 from cluster.connection import ConnectionSettings
+from cluster.settings import SettingError
 from service.app import create_app
 from service.http.connection import ServiceRunner
 from service.settings import ServiceSettings
@@ -36,13 +37,13 @@ async def _never(_: web.Request) -> web.Response:
     raise AssertionError
 
 
-def _runner(url: str = "http://127.0.0.1:9") -> ServiceRunner:
+def _runner(url: str = "http://127.0.0.1:9", keepalive_seconds: float = 75.0) -> ServiceRunner:
     # What has not ended a second after that is given up.
-    settings = ServiceSettings(deadline_seconds=60.0)
+    settings = ServiceSettings(deadline_seconds=60.0, keepalive_seconds=keepalive_seconds)
     app = create_app(settings, ConnectionSettings(url=(url,)))
     app.router.add_get("/slow", _slow)
     app.router.add_get("/never", _never)
-    return ServiceRunner(app, settings.deadline_seconds)
+    return ServiceRunner(app, settings)
 
 
 @pytest.fixture
@@ -149,6 +150,22 @@ async def test_idle_connections_are_kept_for_the_given_time(runner: ServiceRunne
     await asyncio.sleep(0.1)
     assert b"connection: close" in await client.ask(_GOOD)
     await finishing
+
+
+async def test_a_connection_without_a_request_is_closed_after_the_time_of_the_setting() -> None:
+    """A balancer that keeps its connections longer sends requests to closed ones."""
+    runner = _runner(keepalive_seconds=0.05)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    client = Client(*await asyncio.open_connection(*runner.addresses[0]))
+    assert b" 200 " in await client.ask(_GOOD)
+    assert await client.is_at_end()
+    client.writer.close()
+    await runner.cleanup()
+    # That of nginx and of Amazon's Application Load Balancer.
+    assert ServiceSettings().keepalive_seconds > 60
+    with pytest.raises(SettingError, match="BROKERAGE_KEEPALIVE_SECONDS is 0: use more than 0"):
+        ServiceSettings(keepalive_seconds=0.0)
 
 
 async def test_a_request_that_never_ends_does_not_hold_it_up_for_ever(runner: ServiceRunner, connect: Connect) -> None:

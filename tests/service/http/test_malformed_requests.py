@@ -311,9 +311,7 @@ async def test_metrics_are_served_with_the_same_care() -> None:
 
 async def test_an_unknown_connection_option_fails_the_start(caplog: pytest.LogCaptureFixture) -> None:
     settings = ServiceSettings()
-    runner = ServiceRunner(
-        create_app(settings, ConnectionSettings(url=("http://127.0.0.1:9",))), settings.deadline_seconds
-    )
+    runner = ServiceRunner(create_app(settings, ConnectionSettings(url=("http://127.0.0.1:9",))), settings)
     runner._kwargs["max_lime_size"] = 1
     with pytest.raises(TypeError, match="max_lime_size"):
         await runner.setup()

@@ -151,7 +151,7 @@ async def test_a_watermark_is_reported_once_no_process_can_respond_from_before_i
 
 async def test_a_search_is_cancelled_with_its_last_client(stand_in: StandIn, held: HeldReply) -> None:
     settings, connection = ServiceSettings(), ConnectionSettings(url=(stand_in.url,))
-    service = ServiceRunner(create_app(settings, connection), settings.deadline_seconds)
+    service = ServiceRunner(create_app(settings, connection), settings)
     await service.setup()
     await web.TCPSite(service, "127.0.0.1", 0).start()
     url = f"http://127.0.0.1:{service.addresses[0][1]}{PATH}"
