@@ -51,6 +51,8 @@ class _Display:
         self._written = now
         if self._as_json:
             echo(orjson.dumps({"event": "progress", **progress._asdict()}))
+        elif progress.is_unchanged:
+            echo(f"{progress.company}: {progress.resource} unchanged, {_records(progress.records)}: its files stay.")
         elif progress.is_complete:
             echo(f"{progress.company}: {progress.resource} published, {_records(progress.records)}.")
         else:
@@ -110,7 +112,8 @@ def publish(*, target: str | None, companies: tuple[str, ...], as_json: bool) ->
     The files hold what a snapshot has that a key without restrictions takes, with the token to read changes from and
     the digest. If BROKERAGE_EXPORTS names the folder, the service sends them; if it names the object store, as
     s3://bucket/prefix, gs://bucket/prefix or az://container/prefix, the service redirects to them. Each publication
-    replaces the one before once it is whole; BROKERAGE_EXPORTS_KEPT of them stay. Next to the JSON there are typed
+    replaces the one before once it is whole; BROKERAGE_EXPORTS_KEPT of them stay, and each for BROKERAGE_EXPORTS_HOURS.
+    If nothing has changed, the files stay as they are. Next to the JSON there are typed
     tables in Parquet, see BROKERAGE_EXPORTS_PARQUET. A run that is stopped resumes. Updates, rebuilds and readers may
     run meanwhile.
     """

@@ -39,6 +39,12 @@ class ExportsSettings(CapabilitySettings):
     exports_kept: int = setting(
         "BROKERAGE_EXPORTS_KEPT", 2, "Publications of each company and resource that stay, the latest one included."
     )
+    exports_hours: float = setting(
+        "BROKERAGE_EXPORTS_HOURS",
+        1.0,
+        "Time for which a publication stays once another has replaced it, however many follow; so long a download may "
+        "begin after it was listed.",
+    )
     exports_parquet: ParquetNames = setting(  # noqa: RUF009 - it declares the field
         "BROKERAGE_EXPORTS_PARQUET",
         ParquetNames.UNDERSCORED,

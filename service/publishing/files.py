@@ -5,7 +5,7 @@ import os
 import re
 import struct
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -59,8 +59,10 @@ class PublishTarget(Protocol):
     def companies(self) -> Sequence[str]:
         """Return the names of all folders below the root."""
 
-    def names(self, folder: Path, /) -> Sequence[str]:
-        """Return the names of the files in a folder, complete or not; an empty list if the folder does not exist."""
+    def contents(self, folder: Path, /) -> Mapping[str, float]:
+        """Return the files in a folder, complete or not, and when each was written, in Unix seconds.
+
+        It is empty if the folder does not exist."""
 
     def delete(self, path: Path, /) -> None:
         """Delete a file, if it exists."""
@@ -254,7 +256,7 @@ class PublicationFiles:
     def discard(self) -> None:
         """Delete all of them."""
         self.abandon()
-        for name in self._target.names(self._folder):
+        for name in self._target.contents(self._folder):
             if name.startswith(self._stem):
                 self._target.delete(self._folder / name)
 

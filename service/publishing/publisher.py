@@ -4,12 +4,15 @@ import asyncio
 import datetime as dt
 import re
 import secrets
+import time
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
 import orjson
 
 from cluster.connection import ConnectionSettings
@@ -45,11 +48,22 @@ _PUBLISHED = re.compile(rf"(?P<publication>{PUBLICATION})[-.].*|{re.escape(LATES
 _MANIFEST = re.compile(rf"{PUBLICATION}\.json")
 
 
-def prune_publications(target: PublishTarget, folder: Path, kept: int) -> None:
-    """Delete all but the latest `kept` publications of a company's resource, and files without a manifest."""
-    names = target.names(folder)
-    complete = sorted(name.partition(".")[0] for name in names if _MANIFEST.fullmatch(name))
-    stays = {*complete[-kept:]}
+class Retention(NamedTuple):
+    """How long publications stay: the latest `kept`, and each for `seconds` after it was the latest."""
+
+    kept: int
+    seconds: float
+
+
+def prune_publications(target: PublishTarget, folder: Path, latest: str, retention: Retention) -> None:
+    """Delete earlier publications of a company's resource, and files without a manifest."""
+    names = target.contents(folder)
+    complete = {name.partition(".")[0]: written for name, written in names.items() if _MANIFEST.fullmatch(name)}
+    # Names sort by time. The latest is last also if the clock was ahead before.
+    order, now = [*sorted(complete.keys() - {latest}), latest], time.time()
+    stays = {*order[-retention.kept :], latest}
+    # One was listed until the next one had its manifest.
+    stays |= {name for name, later in pairwise(order) if abs(now - complete[later]) < retention.seconds}
     # Manifests first: what a manifest lists exists.
     for name in sorted(names, key=lambda file: not file.endswith(".json")):
         found = _PUBLISHED.fullmatch(name)
@@ -67,7 +81,7 @@ def prune_companies(target: PublishTarget, companies: Collection[str]) -> None:
 
 
 def _remove_publications(target: PublishTarget, folder: Path) -> None:
-    for name in sorted(target.names(folder), key=lambda file: file != LATEST_NAME):
+    for name in sorted(target.contents(folder), key=lambda file: file != LATEST_NAME):
         if _PUBLISHED.fullmatch(name):
             target.delete(folder / name)
     target.remove_empty(folder)
@@ -85,6 +99,7 @@ class PublishProgress(NamedTuple):
     records: int
     total: int
     is_complete: bool = False
+    is_unchanged: bool = False  # the files of the publication before stay
 
 
 class PublishDisplay(Protocol):
@@ -108,15 +123,15 @@ class _Content(NamedTuple):
 
 @dataclass(frozen=True)
 class Publisher:
-    """Publishes to a locked target; `kept` publications of each company and resource stay."""
+    """Publishes to a locked target."""
 
     services: Services
     target: PublishTarget
-    kept: int
+    retention: Retention
     display: PublishDisplay
 
     async def run(self, companies: Collection[str] = ()) -> list[Manifest]:
-        """Publish the given companies, by default all; return the manifests of this run. Raises PublishError."""
+        """Publish the given companies, by default all; return the new manifests of this run. Raises PublishError."""
         directory = await self._directory()
         chosen = _chosen(directory, companies)
         with report_target_errors(self.target):
@@ -148,7 +163,7 @@ class Publisher:
     async def _publish(
         self, directory: CompanyDirectory, company: str, resource: Resource, log: RunLog
     ) -> Manifest | None:
-        """Publish a company's resource, None if nothing of it was ever loaded."""
+        """Publish a company's resource, None if nothing of it was ever loaded, or nothing has changed."""
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 with report_target_errors(self.target):
@@ -173,6 +188,13 @@ class Publisher:
         name = f"{started:%Y%m%dT%H%M%S%fZ}-{secrets.token_hex(4)}"
         previous = await self.target.publications.latest(company, resource.alias)
         first, last, written, changed = await self._write_files(view, resource, mark, name, previous)
+        done = PublishProgress(company, resource.alias, last["count"], last["count"], is_complete=True)
+        if previous is not None and changed == () and _contents(written) == _contents(previous.files):
+            # There is nothing between its token and this one. Pruning deletes the new files.
+            same = msgspec.structs.replace(previous, as_of=first["as_of"], token=first["token"])
+            await asyncio.to_thread(self._make_visible, same)
+            self.display.show(done._replace(is_unchanged=True))
+            return None
         manifest = Manifest(
             format=FORMAT_VERSION,
             publication=name,
@@ -191,9 +213,7 @@ class Publisher:
         )
         _require_whole(manifest)
         await asyncio.to_thread(self._make_visible, manifest)
-        self.display.show(
-            PublishProgress(company, resource.alias, manifest.records, manifest.records, is_complete=True)
-        )
+        self.display.show(done)
         return manifest
 
     async def _write_files(
@@ -237,7 +257,12 @@ class Publisher:
         folder, text = self.target.folder(manifest.company, manifest.resource), encode_manifest(manifest)
         self.target.replace(folder / manifest_name(manifest.publication), text)
         self.target.replace(folder / LATEST_NAME, text)
-        prune_publications(self.target, folder, self.kept)
+        prune_publications(self.target, folder, manifest.publication, self.retention)
+
+
+def _contents(files: Sequence[PublishedFile]) -> list[tuple[str, str]]:
+    """Return what files hold, whatever their names: the table and the SHA-256 of each."""
+    return [(file.table, file.sha256) for file in files]
 
 
 def _chosen(directory: CompanyDirectory, companies: Collection[str]) -> Sequence[str]:
@@ -274,7 +299,9 @@ async def publish(
     """Publish companies, all if none is given, to a target; return the manifests. Raises PublishError."""
     settings = replace(settings, deadline_seconds=_DEADLINE_SECONDS)
     async with target.locked(display.note), _services(connection, settings) as services:
-        return await Publisher(services, target, settings.of(ExportsSettings).exports_kept, display).run(companies)
+        exports = settings.of(ExportsSettings)
+        retention = Retention(exports.exports_kept, exports.exports_hours * 3600)
+        return await Publisher(services, target, retention, display).run(companies)
 
 
 @asynccontextmanager

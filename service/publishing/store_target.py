@@ -232,12 +232,12 @@ class TargetStore:
         with report_store_errors(self._url):
             return [*self._store.list_with_delimiter()["common_prefixes"]]
 
-    def names(self, folder: Path) -> list[str]:
-        """Return the names of the objects in a folder, and of the files on this host that are not complete."""
-        local = {path.name for path in folder.iterdir()} if folder.is_dir() else set[str]()
+    def contents(self, folder: Path) -> dict[str, float]:
+        """Return the objects in a folder, and the files on this host that are not complete; times are the store's."""
+        local = {path.name: path.lstat().st_mtime for path in folder.iterdir()} if folder.is_dir() else {}
         with report_store_errors(self._url):
             found = self._store.list_with_delimiter(self._key(folder))["objects"]
-        return sorted(local | {stored["path"].rpartition("/")[2] for stored in found})
+        return local | {stored["path"].rpartition("/")[2]: stored["last_modified"].timestamp() for stored in found}
 
     def delete(self, path: Path) -> None:
         """Delete an object, and the file of its name on this host, if they exist."""

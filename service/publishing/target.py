@@ -232,9 +232,9 @@ class TargetFolder:
     def companies(self) -> list[str]:
         return [path.name for path in self.root.iterdir() if path.is_dir()]
 
-    def names(self, folder: Path) -> list[str]:
-        """Return the names of the files in a folder; an empty list if it does not exist."""
-        return [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    def contents(self, folder: Path) -> dict[str, float]:
+        """Return the files in a folder, and when each was written, in Unix seconds; nothing if it does not exist."""
+        return {path.name: path.lstat().st_mtime for path in folder.iterdir()} if folder.is_dir() else {}
 
     def delete(self, path: Path) -> None:
         """Delete a file, if it exists."""

@@ -83,6 +83,6 @@ async def exports(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     summary = await bench.build({COMPANY: [company(key) for key in "abc"], LISTING: lines, OFFICE: offices})
     assert summary.exit_code == 0
     grants = {**GRANTS, "shown": KeyGrant("shown", companies=("a",), rate=None, display=DisplayLicence.IDX)}
-    settings = with_settings(SETTINGS, exports=str(tmp_path / "exports"), audit_days=1)
+    settings = with_settings(SETTINGS, exports=str(tmp_path / "exports"), exports_hours=0.0, audit_days=1)
     async with serve_feed(bench, settings, grants) as feed:
         yield Exports(feed, tmp_path / "exports", settings)

@@ -1,10 +1,14 @@
 """Publications: equal to a snapshot, visible once whole, resumed after a kill, pruned."""
 
 import asyncio
+import os
 import struct
+import time
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
+import msgspec
 import pytest
 import zstandard
 
@@ -12,10 +16,12 @@ import service.publishing.files
 from mappings import COMPANY, LISTING, RESOURCES
 from service.changes.snapshot import PointInTime
 from service.errors import EngineUnavailable
+from service.exports.publications import Manifest
 from service.publishing.files import PublicationFiles
 from service.publishing.target import FolderRunLog, PublishError, PublishLocked, PublishUnavailable, TargetFolder
 from tests.exports.conftest import Exports
 from tests.feed.feed_client import ConsumerCopy, company, deleted_listing, listing, source_time
+from tests.service_settings import with_settings
 
 # What each run says of an installation without these.
 NOTES = ["Nothing was ever loaded of agents, teams, sold_listings: they have no files."]
@@ -162,6 +168,7 @@ async def test_a_run_that_was_stopped_long_ago_is_not_resumed(
     FolderRunLog(exports.root).add("a/listings")
     monkeypatch.setattr("service.publishing.target.RESUME_SECONDS", -1)
     before = exports.latest("a")
+    await exports.feed.update(listing("L0", "a", 1, price=7))
     await exports.publish()
     assert exports.latest("a").previous == before.publication
 
@@ -171,6 +178,7 @@ async def test_companies_that_are_named_are_published_whatever_was_before(export
     await exports.publish()
     FolderRunLog(exports.root).add("a/listings")
     before = exports.latest("a")
+    await exports.feed.update(listing("L0", "a", 1, price=7))
     assert (await exports.publish("a")).notes == NOTES
     assert exports.latest("a").previous == before.publication
     assert FolderRunLog(exports.root).done == {"a/listings"}
@@ -179,7 +187,8 @@ async def test_companies_that_are_named_are_published_whatever_was_before(export
 async def test_earlier_publications_and_companies_that_are_gone_are_pruned(exports: Exports) -> None:
     """Files of others in the folder are left alone."""
     manifests = []
-    for _ in range(3):
+    for second in range(3):
+        await exports.feed.update(listing("L0", "a", second + 1, price=second + 7))
         await exports.publish()
         manifests.append(exports.latest("a").publication)
     assert {name[:31] for name in exports.names("a") if name[0] == "2"} == {*manifests[1:]}
@@ -194,6 +203,67 @@ async def test_earlier_publications_and_companies_that_are_gone_are_pruned(expor
     await exports.publish()
     assert not gone.parent.exists()
     assert (exports.root / "notes" / "mine.txt").exists()
+
+
+async def test_a_file_is_served_for_hours_after_it_was_listed_however_many_publications_follow(
+    exports: Exports,
+) -> None:
+    """And no longer, so that the disk that is needed has a bound."""
+    exports = replace(exports, settings=with_settings(exports.settings, exports_kept=1, exports_hours=1.0))
+    published: list[Manifest] = []
+    for price in range(4):
+        await exports.feed.update(listing("L0", "a", price + 1, price=100 + price))
+        await exports.publish("a")
+        published.append(exports.latest("a"))
+    listed = [f"exports/listings/{manifest.files[0].name}" for manifest in published]
+    assert [(await exports.feed.get(path))[0] for path in listed] == [200] * 4
+    # Two hours later: the second one replaced the first then, the third the second.
+    for manifest in published[1:3]:
+        path = exports.root / "a" / "listings" / f"{manifest.publication}.json"
+        os.utime(path, (time.time() - 7200,) * 2)
+    await exports.feed.update(listing("L0", "a", 5, price=7))
+    await exports.publish("a")
+    assert [(await exports.feed.get(path))[0] for path in listed] == [404, 404, 200, 200]
+
+
+async def test_the_latest_publication_stays_although_the_clock_was_ahead_before(exports: Exports) -> None:
+    """Names sort by time."""
+    exports = replace(exports, settings=with_settings(exports.settings, exports_kept=1, exports_hours=0.0))
+    await exports.publish("a")
+    folder, ahead = exports.root / "a" / "listings", "2099" + exports.latest("a").publication[4:]
+    for name in exports.names("a") - {"manifest.json"}:
+        (folder / name).rename(folder / (ahead + name[len(ahead) :]))
+    await exports.feed.update(listing("L0", "a", 1, price=7))
+    await exports.publish("a")
+    assert {name[:31] for name in exports.names("a") if name[0] == "2"} == {exports.latest("a").publication}
+
+
+async def test_a_publication_without_changes_keeps_files_and_manifest(exports: Exports) -> None:
+    """Other companies' changes only move the token; what no change tells of is published nevertheless."""
+    await exports.publish("a")
+    names, before = exports.names("a"), exports.latest("a")
+    display = await exports.publish("a")
+    assert (exports.names("a"), exports.latest("a")) == (names, before)
+    assert {each.resource for each in display.shown if each.is_unchanged} == {"companies", "offices", "listings"}
+    await exports.feed.update(listing("L1", "b", 1, price=7))
+    await exports.publish("a")
+    moved = exports.latest("a")
+    assert exports.names("a") == names
+    assert moved == msgspec.structs.replace(before, token=moved.token, as_of=moved.as_of)
+    assert moved.token != before.token
+    # Of a member that is not content there is no change.
+    aged = listing("L0", "a", 1, price=0)
+    aged["record"]["DaysOnMarket"] = 99
+    await exports.feed.update(aged)
+    assert await exports.feed.summaries(moved.token, resources="listings") == []
+    await exports.publish("a")
+    assert {line["id"]: line["record"]["DaysOnMarket"] for line in exports.lines(exports.latest("a"))}["L0"] == 99
+    # There and back: those who have read the change in between need the one that undoes it.
+    last = exports.latest("a")
+    await exports.feed.update(listing("L2", "a", 1, price=7))
+    await exports.feed.update(listing("L2", "a", 2, price=2))
+    await exports.publish("a")
+    assert exports.latest("a").previous == last.publication
 
 
 async def test_only_one_run_writes_to_a_folder(exports: Exports) -> None:

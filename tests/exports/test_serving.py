@@ -167,6 +167,7 @@ async def test_files_of_the_publication_before_are_served_until_it_is_pruned(exp
     (after,) = (await exports.feed.json("exports/listings"))["files"]
     assert after["href"] != before["href"]
     assert (await fetched(exports, before["href"])).status == 200
+    await exports.feed.update(listing("L0", "a", 2, price=8))
     await exports.publish("a")
     assert (await fetched(exports, before["href"])).status == 404
 

@@ -54,6 +54,7 @@ async def test_a_killed_run_leaves_the_latest_manifests_and_is_resumed(
     """Its lock is taken over once it expires, and nothing of it is left."""
     monkeypatch.setattr("service.publishing.store_target.EXPIRY_SECONDS", 1.0)
     await stored.publish()
+    await stored.feed.update(listing("L0", "a", 1, price=7), listing("L1", "b", 1, price=7))
     objects = stored.names()
     connection = stored.feed.bench.connection
     given = environment(ELASTICSEARCH_URL=connection.url[0], BROKERAGE_INDEX_PREFIX=connection.prefix)
@@ -94,6 +95,10 @@ async def test_earlier_publications_and_companies_that_are_gone_are_pruned(store
     assert (after.previous, len(after.changes or ())) == (before.publication, 1)
     assert not stored.names("gone")
     assert stored.names("notes") == {"notes/mine.txt"}
+    objects = stored.names()
+    await stored.publish("a")
+    assert (stored.names(), latest(stored)) == (objects, after)
+    await stored.feed.update(listing("L0", "a", 2, price=8))
     await stored.publish("a")
     assert not any(before.publication in name or "20260101T" in name for name in stored.names())
 
