@@ -86,4 +86,5 @@ def _line(row: CopyRow) -> bytes:
         "time": row.time,
         "content": row.content,
     }
-    return msgspec.json.encode(members | {"record": msgspec.Raw(row.record)}) + b"\n"
+    exact = {"exact": msgspec.Raw(row.exact)} if row.exact else {}
+    return msgspec.json.encode(members | exact | {"record": msgspec.Raw(row.record)}) + b"\n"

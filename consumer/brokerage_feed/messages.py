@@ -50,6 +50,7 @@ class _WithRecord:
 class SnapshotRecord(_WithRecord, msgspec.Struct):
     """A record of a snapshot. `content` is the hash of its content, 16 hexadecimal digits.
 
+    `exact` has numbers as the source has them that are rounded in the record.
     An `id` is unique within its resource; a record that moves to another company keeps it.
     """
 
@@ -59,6 +60,7 @@ class SnapshotRecord(_WithRecord, msgspec.Struct):
     time: Time
     content: Hash
     record: msgspec.Raw
+    exact: dict[str, float] = {}
 
     def __post_init__(self) -> None:
         _require_storable(self.company, self.id, self.time, self.record)
@@ -87,6 +89,7 @@ class Change(_WithRecord, msgspec.Struct):
     time: Time
     content: Hash = ""
     record: msgspec.Raw = msgspec.Raw()
+    exact: dict[str, float] = {}
     reason: str | None = None
 
     def __post_init__(self) -> None:

@@ -39,7 +39,15 @@ _READ_TYPES = {
     ColumnKind.BOOLEAN: pa.bool_(),
     ColumnKind.TEXTS: pa.list_(pa.string()),
 }
-_TYPES = _READ_TYPES | {ColumnKind.DATE: pa.date32(), ColumnKind.TIME: _TIME, ColumnKind.ANY: pa.string()}
+_TYPES = _READ_TYPES | {
+    ColumnKind.DATE: pa.date32(),
+    ColumnKind.TIME: _TIME,
+    ColumnKind.ROUNDED: pa.float64(),
+    ColumnKind.DECIMAL: pa.float64(),
+    ColumnKind.ANY: pa.string(),
+}
+# Of JSON: what the views of a SQLite file take for a number, too.
+_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$"
 _FEED_KINDS = {"sequence": ColumnKind.INTEGER, "time": ColumnKind.TIME}
 
 
@@ -108,7 +116,7 @@ class _TableFile:
     def _own_columns(self, rows: Any, lines: bytes) -> list[Any]:
         leading = [_converted(rows[name], _FEED_KINDS.get(name, ColumnKind.TEXT)) for name in FEED_COLUMNS]
         texts = pa.array(_record_texts(lines), pa.binary()).cast(pa.string())
-        return [*leading, *self._members(rows["record"], lines), texts]
+        return [*leading, *self._members(rows["record"], lines, rows["exact"]), texts]
 
     def _list_columns(self, rows: Any, lines: bytes) -> list[Any]:
         lists = pc.struct_field(rows["record"], self.table.member)
@@ -119,11 +127,14 @@ class _TableFile:
         positions = pc.subtract(pa.array(range(len(parents)), pa.int64()), starts.take(parents))
         return [rows["id"].take(parents), positions.cast(pa.int32()), *self._members(pc.list_flatten(lists), lines)]
 
-    def _members(self, structs: Any, lines: bytes) -> Iterable[Any]:
+    def _members(self, structs: Any, lines: bytes, exact: Any = None) -> Iterable[Any]:
         others = dict(zip(self._others.columns, self._others.read(lines), strict=False))
         for column in self.table.columns:
             if column in others:
                 yield pa.array(others[column], pa.string())
+            elif column.kind is ColumnKind.ROUNDED:
+                rounded = pc.struct_field(structs, list(column.path)).cast(pa.float64(), safe=False)
+                yield pc.coalesce(pc.struct_field(exact, list(column.path)), rounded)
             else:
                 yield _converted(pc.struct_field(structs, list(column.path)), column.kind)
 
@@ -164,7 +175,8 @@ def _read_schema(tables: Iterable[TypedTable]) -> Any:
         (str(table.member), pa.list_(pa.struct(_struct_fields(table.columns)))) for table in lists
     ]
     feed = [(name, _READ_TYPES[_FEED_KINDS.get(name, ColumnKind.TEXT)]) for name in FEED_COLUMNS]
-    return pa.schema([*feed, ("record", pa.struct(members))])
+    exact = [(column.path[0], pa.float64()) for column in own.columns if column.kind is ColumnKind.ROUNDED]
+    return pa.schema([*feed, ("exact", pa.struct(exact)), ("record", pa.struct(members))])
 
 
 def _struct_fields(columns: Iterable[TypedColumn], depth: int = 0) -> list[tuple[str, Any]]:
@@ -181,6 +193,8 @@ def _struct_fields(columns: Iterable[TypedColumn], depth: int = 0) -> list[tuple
 
 
 def _converted(values: Any, kind: ColumnKind) -> Any:
+    if kind is ColumnKind.DECIMAL:
+        return pc.if_else(pc.match_substring_regex(values, _NUMBER), values, None).cast(pa.float64())
     if kind not in {ColumnKind.DATE, ColumnKind.TIME}:
         return values
     try:

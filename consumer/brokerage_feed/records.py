@@ -6,6 +6,8 @@ import msgspec
 
 Date = Annotated[str, msgspec.Meta(description="YYYY-MM-DD")]
 DateTime = Annotated[str, msgspec.Meta(description="ISO 8601 with offset")]
+Rounded = Annotated[int, msgspec.Meta(description="rounded half up; `exact` has the source's number")]
+DecimalText = Annotated[str, msgspec.Meta(description="a decimal number as a text")]
 
 
 class AgentWebsite(TypedDict):
@@ -227,11 +229,11 @@ class Team(TypedDict):
 
 
 class Listing(TypedDict):
-    LotSizeAcres: int | None
-    BathroomsFull: int | None
-    BathroomsHalf: int | None
-    BathroomsTotalInteger: int | None
-    BathroomsTotal: int | None
+    LotSizeAcres: Rounded | None
+    BathroomsFull: Rounded | None
+    BathroomsHalf: Rounded | None
+    BathroomsTotalInteger: Rounded | None
+    BathroomsTotal: Rounded | None
     BedroomsTotal: int | None
     PublicTitle: str | None
     PublicRemarks: str | None
@@ -258,8 +260,8 @@ class Listing(TypedDict):
     Address: str | None
     City: str | None
     CountyOrParish: str | None
-    Latitude: str | None
-    Longitude: str | None
+    Latitude: DecimalText | None
+    Longitude: DecimalText | None
     StateOrProvince: str | None
     PostalCode: str | None
     Community: str | None
@@ -301,11 +303,11 @@ class Listing(TypedDict):
 
 
 class SoldListing(TypedDict):
-    LotSizeAcres: int | None
-    BathroomsFull: int | None
-    BathroomsHalf: int | None
-    BathroomsTotalInteger: int | None
-    BathroomsTotal: int | None
+    LotSizeAcres: Rounded | None
+    BathroomsFull: Rounded | None
+    BathroomsHalf: Rounded | None
+    BathroomsTotalInteger: Rounded | None
+    BathroomsTotal: Rounded | None
     BedroomsTotal: int | None
     PublicTitle: str | None
     PublicRemarks: str | None
@@ -331,8 +333,8 @@ class SoldListing(TypedDict):
     Address: str | None
     City: str | None
     CountyOrParish: str | None
-    Latitude: str | None
-    Longitude: str | None
+    Latitude: DecimalText | None
+    Longitude: DecimalText | None
     StateOrProvince: str | None
     PostalCode: str | None
     Community: str | None

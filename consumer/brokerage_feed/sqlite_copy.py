@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Self
 
+import msgspec
 from xxhash import xxh64_intdigest
 
 from brokerage_feed.errors import CopyError, NoProgress
@@ -44,7 +45,7 @@ class CopyCheckpoint(NamedTuple):
 
 
 class CopyRow(NamedTuple):
-    """A stored record. `record` is JSON; `is_intact` is whether its checksum matches."""
+    """A stored record. `record` is JSON, and `exact` if there is any; `is_intact` is whether its checksum matches."""
 
     id: str
     company: str
@@ -52,15 +53,17 @@ class CopyRow(NamedTuple):
     time: str
     content: str
     record: bytes
+    exact: bytes
     is_intact: bool
 
 
-_UPSERT = """INSERT INTO {} (id, company, sequence, time, content, record, checksum, round)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET
+_UPSERT = """INSERT INTO {} (id, company, sequence, time, content, record, checksum, round, exact)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET
 company = excluded.company, sequence = excluded.sequence, time = excluded.time, content = excluded.content,
-record = excluded.record, checksum = excluded.checksum, round = excluded.round"""
+record = excluded.record, checksum = excluded.checksum, round = excluded.round, exact = excluded.exact"""
 _SELECT_CHECKPOINT = "SELECT token, coming, after, expected, version, exported FROM state WHERE resource = ?"
-_ROWS = "SELECT id, company, sequence, time, content, CAST(record AS BLOB), checksum FROM {} ORDER BY id"
+_ROWS = """SELECT id, company, sequence, time, content, CAST(record AS BLOB), CAST(exact AS BLOB), checksum FROM {}
+ORDER BY id"""
 _BEGIN = """UPDATE state SET coming = ?, after = NULL, expected = ?, round = round + 1, version = version + 1
 WHERE resource = ?"""
 _SET_CURSOR = "UPDATE state SET after = ?, version = version + 1 WHERE resource = ?"
@@ -166,8 +169,10 @@ class SqliteCopy:
         """Yield the records in the order of their identifiers."""
         with self._copy_errors():
             for row in self._connection.execute(_ROWS.format(_stored_table(resource))):
-                name, company, sequence, time, content, record, checksum = row
-                yield CopyRow(name, company, sequence, time, content, record, _checksum(record, content) == checksum)
+                name, company, sequence, time, content, record, stored, checksum = row
+                exact = stored or b""
+                is_intact = _checksum(record + exact, content) == checksum
+                yield CopyRow(name, company, sequence, time, content, record, exact, is_intact)
 
     def record_export(self, resource: str, exported: str) -> None:
         """Store the format and version of the last export."""
@@ -193,10 +198,11 @@ class SqliteCopy:
             raise CopyError(f"{self.path} cannot be used: {error}.") from error
 
 
-def _row(item: SnapshotRecord | Change, number: int) -> tuple[str | int, ...]:
-    record = bytes(item.record)
-    checksum = _checksum(record, item.content)
-    return item.id, item.company, item.sequence, item.time, item.content, record.decode(), checksum, number
+def _row(item: SnapshotRecord | Change, number: int) -> tuple[str | int | None, ...]:
+    record, exact = bytes(item.record), msgspec.json.encode(item.exact) if item.exact else b""
+    checksum = _checksum(record + exact, item.content)
+    stored = exact.decode() or None
+    return item.id, item.company, item.sequence, item.time, item.content, record.decode(), checksum, number, stored
 
 
 def _checksum(record: bytes, content: str) -> int:
@@ -205,9 +211,10 @@ def _checksum(record: bytes, content: str) -> int:
 
 
 _FILE_NAME = "copy.sqlite3"
-_SCHEMA_VERSION = 2
+_SCHEMA_VERSION = 3
 # Of files without views: the table of a resource had its name.
 _WITHOUT_VIEWS = 1
+_WITHOUT_EXACT = 2
 
 # NORMAL: consistent after a crash and after a power failure, which may lose the last commits.
 # Pages of 16 KiB: a record of 3 KB would take a whole page of the default 4 KiB.
@@ -236,7 +243,8 @@ CREATE TABLE IF NOT EXISTS {} (
     time TEXT NOT NULL,
     record TEXT NOT NULL,
     checksum INTEGER NOT NULL,
-    round INTEGER NOT NULL
+    round INTEGER NOT NULL,
+    exact TEXT
 )
 """
 
@@ -248,7 +256,7 @@ def _require_same_copy(connection: sqlite3.Connection, path: Path, resources: Se
     if stored is None:
         connection.execute("INSERT INTO copy_of VALUES (?, ?)", (_SCHEMA_VERSION, choices))
         return
-    if stored[0] not in {_SCHEMA_VERSION, _WITHOUT_VIEWS}:
+    if stored[0] not in {_SCHEMA_VERSION, _WITHOUT_VIEWS, _WITHOUT_EXACT}:
         raise CopyError(f"{path} was created by another version of this program: use another folder.")
     if stored[1] != choices:
         raise CopyError(f"{path} is a copy of {stored[1]}, not of {choices}: use another folder.")
@@ -258,6 +266,12 @@ def _require_same_copy(connection: sqlite3.Connection, path: Path, resources: Se
     if stored[0] == _WITHOUT_VIEWS:
         for resource in present:
             connection.execute(f"ALTER TABLE {resource} RENAME TO {_stored_table(resource)}")
+    if stored[0] != _SCHEMA_VERSION:
+        for resource in present:
+            connection.execute(f"ALTER TABLE {_stored_table(resource)} ADD COLUMN exact TEXT")
+            if any(column.kind is ColumnKind.ROUNDED for column in typed_tables(resource)[0].columns):
+                # The next run takes a snapshot, which has the exact values of all records; these stay until then.
+                connection.execute("UPDATE state SET token = NULL WHERE resource = ?", (resource,))
         connection.execute("UPDATE copy_of SET form = ?", (_SCHEMA_VERSION,))
 
 
@@ -277,7 +291,15 @@ def _create_resource(connection: sqlite3.Connection, resource: str) -> None:
 
 # A view without it is not replaced: a user has created it.
 _MARK = "/* by brokerage-feed */"
-_CASTS = {ColumnKind.INTEGER: "BIGINT", ColumnKind.NUMBER: "DOUBLE", ColumnKind.BOOLEAN: "BOOLEAN"}
+_CASTS = {
+    ColumnKind.INTEGER: "BIGINT",
+    ColumnKind.NUMBER: "DOUBLE",
+    ColumnKind.ROUNDED: "DOUBLE",
+    ColumnKind.DECIMAL: "DOUBLE",
+    ColumnKind.BOOLEAN: "BOOLEAN",
+}
+# A cast makes 0 of a text that is no number in SQLite, and fails in DuckDB. Their types of JSON have other names.
+_IS_NUMBER = "upper(json_type({})) IN ('INTEGER', 'REAL', 'BIGINT', 'UBIGINT', 'HUGEINT', 'DOUBLE')"
 # The operator is that of DuckDB, too; SQLite has it since 3.38. Dates and times are texts: SQLite has no type for them.
 _VALUE = "{} ->> '$.{}'" if sqlite3.sqlite_version_info >= (3, 38) else "json_extract({}, '$.{}')"
 
@@ -323,4 +345,9 @@ def _expression(column: TypedColumn, value: str) -> str:
     if column.kind is ColumnKind.TEXTS:
         return f"json_extract({value}, '$.{path}')"
     text = _VALUE.format(value, path)
+    if column.kind is ColumnKind.ROUNDED:
+        text = f"coalesce({_VALUE.format('exact', path)}, {text})"
+    if column.kind is ColumnKind.DECIMAL:
+        number = f"CASE WHEN {_IS_NUMBER.format(text)} THEN CAST({text} AS DOUBLE) END"
+        return f"CASE WHEN json_valid({text}) THEN {number} END"
     return f"CAST({text} AS {_CASTS[column.kind]})" if column.kind in _CASTS else text

@@ -1,6 +1,7 @@
 """The typed tables of a resource: its own, with a row per record, and one for each list of objects in its records.
 
-Columns follow from the typed records. An object within a record becomes a column for each of its members. Names have
+Columns follow from the typed records. An object within a record becomes a column for each of its members. Numbers that
+the record rounds, or has as texts, have a column more, `lot_size_acres_decimal`, with the source's value. Names have
 two spellings: `list_price`, as with `underscore_response`, and `ListPrice`, as the contract has it.
 """
 
@@ -12,7 +13,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from brokerage_feed.records import RECORD_TYPES, Date, DateTime
+from brokerage_feed.records import RECORD_TYPES, Date, DateTime, DecimalText, Rounded
 
 # Before a capital that follows a small letter or digit, and before the last capital of a run before a small letter.
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -37,6 +38,8 @@ class ColumnKind(Enum):
     TIME = "time"
     INTEGER = "integer"
     NUMBER = "number"
+    ROUNDED = "rounded"  # a number as the source has it, of a member that rounds it
+    DECIMAL = "decimal"  # the number in a text, null if the text is none
     BOOLEAN = "boolean"
     TEXTS = "texts"  # a list of texts
     ANY = "any"  # a text as it is, any other value as JSON
@@ -46,13 +49,19 @@ _KINDS = {
     str: ColumnKind.TEXT,
     Date: ColumnKind.DATE,
     DateTime: ColumnKind.TIME,
+    DecimalText: ColumnKind.TEXT,
     int: ColumnKind.INTEGER,
+    Rounded: ColumnKind.INTEGER,
     float: ColumnKind.NUMBER,
     bool: ColumnKind.BOOLEAN,
     list[str]: ColumnKind.TEXTS,
     list[Any]: ColumnKind.ANY,
     Any: ColumnKind.ANY,
 }
+
+
+# The kinds of the second columns of members.
+_EXACT_KINDS = {Rounded: ColumnKind.ROUNDED, DecimalText: ColumnKind.DECIMAL}
 
 
 @dataclass(frozen=True)
@@ -64,8 +73,8 @@ class TypedColumn:
     prefix: str = ""  # of a name that a column of the feed has
 
     def name(self, spelling: Spelling) -> str:
-        parts = self.path if spelling is Spelling.CONTRACT else map(underscore, self.path)
-        return self.prefix + "_".join(parts)
+        parts = [*self.path[:-1], self.path[-1] + ("Decimal" if self.kind in _EXACT_KINDS.values() else "")]
+        return self.prefix + "_".join(parts if spelling is Spelling.CONTRACT else map(underscore, parts))
 
 
 @dataclass(frozen=True)
@@ -87,6 +96,8 @@ def typed_tables(resource: str) -> tuple[TypedTable, ...]:
     record = RECORD_TYPES[resource]
     members, title = get_type_hints(record, include_extras=True), underscore(record.__name__)
     own = tuple(column for name, hint in members.items() for column in _columns((name,), hint, f"{title}_"))
+    kinds = {name: _EXACT_KINDS.get(_without_none(hint)) for name, hint in members.items()}
+    own += tuple(TypedColumn((name,), kind) for name, kind in kinds.items() if kind is not None)
     lists = (_list_table(title, name, hint) for name, hint in members.items() if _is_object_list(hint))
     return (TypedTable(resource, None, own), *lists)
 

@@ -32,7 +32,18 @@ _IDENTITY: dict[str, Schema] = {
     | {"description": "The time of its last change in milliseconds since 1970; a later state has a higher one."},
     "time": _TEXT | {"format": "date-time", "description": "When the service recorded the change."},
 }
-_CONTENT: dict[str, Schema] = {"content": HASH | {"description": "Its content hash, for digests."}, "record": _RECORD}
+_EXACT: Schema = {
+    "type": "object",
+    "description": (
+        "Acres and baths as the source has them, of those that the record rounds; absent without any. If only they "
+        "change, there is no change."
+    ),
+}
+_CONTENT: dict[str, Schema] = {
+    "content": HASH | {"description": "Its content hash, for digests."},
+    "exact": _EXACT,
+    "record": _RECORD,
+}
 _REASON = _TEXT | {
     "description": "Why the record leaves the copy: deleted, deactivated, out_of_scope, off_market or withheld."
 }
@@ -51,6 +62,7 @@ SCHEMAS: dict[str, Schema] = {
     "Change": object_schema(
         {"resource": RESOURCE_NAME, **_IDENTITY, **_CONTENT, "reason": _REASON},
         "content",
+        "exact",
         "record",
         "reason",
         description="A record in its current state, with content and record, or one that leaves the copy, with reason.",
@@ -72,7 +84,7 @@ SCHEMAS: dict[str, Schema] = {
             "after": {"type": ["string", "null"]},
         }
     ),
-    "SnapshotLine": object_schema({**_IDENTITY, **_CONTENT}),
+    "SnapshotLine": object_schema({**_IDENTITY, **_CONTENT}, "exact"),
     "SnapshotTail": object_schema(
         {
             "count": _COUNT,

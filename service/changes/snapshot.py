@@ -19,13 +19,13 @@ from cluster.control_index import Mark
 from mappings import RESOURCES
 from mappings.indices import schema_fingerprint
 from mappings.resource import Resource
-from mappings.stored_document import RECORD_DELIMITER, Digest, feed_key, feed_key_range
+from mappings.stored_document import RECORD_DELIMITER, Digest, exact_values, feed_key, feed_key_range
 from mappings.visibility import ShownContent
 from service import token
 from service.errors import ApiError, EngineUnavailable
 from service.feed.entries import SOURCE_KEY, FeedView, decode_hits, digest_body, mark_of_copy, parse_digest
 from service.feed.parameters import FeedFilters, FeedKeyParameter, resource_from_path
-from service.feed.streaming import StreamedResponse, StreamPayload, encode_records, iso_timestamp
+from service.feed.streaming import StreamedResponse, StreamPayload, encode_exact, encode_records, iso_timestamp
 from service.http.negotiation import ContentCoding
 from service.http.requests import negotiate_coding
 from service.http.responses import OPERATION_HEADERS, JsonBytes
@@ -176,7 +176,8 @@ _RECORD_PREFIX = (
     rb'[^\t]*,"clock":(\d+),"sequence":\d+,"record":\t'
 )
 _pack_int64 = struct.Struct(">q").pack
-_LINE_PREFIX = b'{"company":"%b","id":"%b","sequence":%b,"time":"%b","content":"%b","record":'
+_LINE_PREFIX = b'{"company":"%b","id":"%b","sequence":%b,"time":"%b","content":"%b"%b,"record":'
+_decode_exact = msgspec.json.Decoder(dict[str, float]).decode
 
 
 class SnapshotPage(NamedTuple):
@@ -198,6 +199,7 @@ def encode_page(response: bytes | bytearray, variant: Variant, content: ShownCon
     parts: list[JsonBytes] = []
     for match, record in zip(matches, variant.encode(records), strict=True):
         identifier, company, content_hash, clock = match.groups()
+        exact = exact_values(match[0])
         if content.address and (hidden := _content_without_address(content).search(match[0])) is not None:
             content_hash = hidden[1]
         values = (
@@ -206,6 +208,7 @@ def encode_page(response: bytes | bytearray, variant: Variant, content: ShownCon
             clock,
             iso_timestamp(int(clock)),
             hexlify(_pack_int64(int(content_hash))),
+            encode_exact(_decode_exact(exact), variant) if exact else b"",
         )
         parts += (_LINE_PREFIX % values, record, b"}\n")
     last = feed_key(matches[-1][2].decode(), matches[-1][1].decode()) if matches else ""

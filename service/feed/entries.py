@@ -122,6 +122,7 @@ class DocumentHeader(msgspec.Struct, gc=False):
     status: str | None = None
     deactivated: int | None = None  # milliseconds since 1970
     content_without_address: int | None = None  # for keys with a display licence, of records that hide their address
+    exact: dict[str, float] = {}  # numbers that are rounded in the record
 
 
 DecodeHeader = Callable[[bytes | bytearray], "DocumentHeader"]

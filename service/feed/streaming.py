@@ -5,7 +5,7 @@ import datetime as dt
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Protocol
 
 import msgspec
@@ -15,6 +15,7 @@ from aiohttp.payload import Payload
 from isal import isal_zlib
 
 from cluster.zstd import zstd
+from mappings.fields import underscore
 from service.errors import ApiError
 from service.feed.entries import DocumentHeader
 from service.http.negotiation import ContentCoding
@@ -75,9 +76,24 @@ def encode_records(
     headers: Sequence[DocumentHeader], records: Sequence[JsonBytes], variant: Variant, resource: str | None
 ) -> list[bytes]:
     return [
-        b"".join((_line_prefix(header, resource), b',"record":', record, b"}"))
+        b"".join((_line_prefix(header, resource), encode_exact(header.exact, variant), b',"record":', record, b"}"))
         for header, record in zip(headers, variant.encode(records), strict=True)
     ]
+
+
+def encode_exact(values: Mapping[str, float], variant: Variant) -> bytes:
+    """Return the member `exact` of a line: numbers as the source has them that the record rounds; empty without any."""
+    names = _exact_names(variant) if values else {}
+    shown = {names[name]: value for name, value in values.items() if name in names}
+    return b',"exact":' + _encode(shown) if shown else b""
+
+
+@cache
+def _exact_names(variant: Variant) -> Mapping[str, str]:
+    """Return the spelling of the members that are shown exactly, without those that the key may not see."""
+    fields = variant.resource.view(variant.view)
+    shown = [field.name for field in fields if field.is_shown_exact and field.group not in variant.withheld]
+    return {name: underscore(name) if variant.underscored else name for name in shown}
 
 
 def _line_prefix(header: DocumentHeader, resource: str | None) -> bytes:

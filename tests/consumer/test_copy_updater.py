@@ -108,8 +108,8 @@ async def test_a_change_that_was_not_sent_is_found_named_and_repaired(served: Se
         ("UPDATE listings_records SET content = '0000000000000000' WHERE id = 'l4'", "l4"),
         ("UPDATE listings_records SET record = replace(record, '5', '6') WHERE id = 'l5'", "l5"),
         (
-            "INSERT INTO listings_records SELECT 'l9', company, content, sequence, time, record, checksum, round "
-            "FROM listings_records",
+            "INSERT INTO listings_records SELECT 'l9', company, content, sequence, time, record, checksum, round, NULL"
+            " FROM listings_records",
             "l9",
         ),
     ],

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from mappings import RESOURCES
 from mappings.fields import Field, FieldKind, View
+from mappings.search_fields import Conversion
 
 FILE = Path(__file__).parents[2] / "consumer/brokerage_feed/records.py"
 _TYPES = {
@@ -27,7 +28,9 @@ from typing import Annotated, Any, TypedDict
 import msgspec
 
 Date = Annotated[str, msgspec.Meta(description="YYYY-MM-DD")]
-DateTime = Annotated[str, msgspec.Meta(description="ISO 8601 with offset")]'''
+DateTime = Annotated[str, msgspec.Meta(description="ISO 8601 with offset")]
+Rounded = Annotated[int, msgspec.Meta(description="rounded half up; `exact` has the source's number")]
+DecimalText = Annotated[str, msgspec.Meta(description="a decimal number as a text")]'''
 
 
 def render_module() -> str:
@@ -66,7 +69,21 @@ def _class(name: str, fields: Iterable[Field]) -> str:
     return "\n".join([f"class {name}(TypedDict):", *(f"    {field.name}: {_type(field)}" for field in fields)])
 
 
+# Texts that are searched for as numbers.
+_DECIMALS = {
+    member
+    for resource in RESOURCES
+    for search_field in resource.search_fields
+    if search_field.conversion is Conversion.EXACT
+    for member in search_field.sources
+}
+
+
 def _type(field: Field) -> str:
+    if field.is_shown_exact:
+        return "Rounded | None"
+    if field.kind is FieldKind.STRING and field.name in _DECIMALS:
+        return "DecimalText | None"
     if not field.members:
         return _TYPES[field.kind]
     return f"list[{field.object_name}]" if field.kind is FieldKind.OBJECTS else f"{field.object_name} | None"

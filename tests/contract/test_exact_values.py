@@ -171,19 +171,20 @@ async def test_every_form_of_a_record_is_exact(fractions: Fractions, resource: s
 
 
 @pytest.mark.parametrize(
-    ("path", "is_exact"),
+    ("path", "exact"),
     [
-        ("/v1/snapshot/listings", False),
-        ("/v1/changes", False),
-        ("/v1/reso/Property?$select=LotSizeAcres&$top=1000", True),
+        ("/v1/snapshot/listings", b'","exact":{"LotSizeAcres":0.23,'),
+        ("/v1/changes", b'","exact":{"LotSizeAcres":0.23,'),
+        ("/v1/reso/Property?$select=LotSizeAcres&$top=1000", b'"LotSizeAcres":0.23'),
     ],
 )
-async def test_feeds_stay_as_the_contract_says_and_reso_is_exact(
-    fractions: Fractions, path: str, is_exact: bool
+async def test_feeds_have_fractions_beside_the_record_and_reso_in_it(
+    fractions: Fractions, path: str, exact: bytes
 ) -> None:
     async with fractions.fractional.world.http.get(path, headers={"x-api-key": fractions.fractional.profiled}) as found:
         received = await found.read()
-    assert (b'"LotSizeAcres":0' in received, b'"LotSizeAcres":0.23' in received) == (True, is_exact)
+    assert exact in received
+    assert (b'"LotSizeAcres":0,' in received) == ("reso" not in path)
 
 
 async def test_digests_leave_fractions_out(fractions: Fractions) -> None:

@@ -258,11 +258,12 @@ async def test_a_publication_without_changes_keeps_files_and_manifest(exports: E
     assert await exports.feed.summaries(moved.token, resources="listings") == []
     await exports.publish("a")
     assert {line["id"]: line["record"]["DaysOnMarket"] for line in exports.lines(exports.latest("a"))}["L0"] == 99
-    # There and back: those who have read the change in between need the one that undoes it.
+    # Come and gone: those who have read the record in between need its removal.
     last = exports.latest("a")
-    await exports.feed.update(listing("L2", "a", 1, price=7))
-    await exports.feed.update(listing("L2", "a", 2, price=2))
+    await exports.feed.update(listing("L20", "a", 1))
+    await exports.feed.update(deleted_listing("L20", "a", 2))
     await exports.publish("a")
+    assert exports.lines(exports.latest("a")) == exports.lines(last)
     assert exports.latest("a").previous == last.publication
 
 

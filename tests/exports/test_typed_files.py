@@ -78,7 +78,10 @@ async def test_the_queries_of_the_guide_run_on_what_is_served(
 
 
 async def test_columns_have_the_spelling_that_is_asked_for(exports: Exports) -> None:
-    """And the rows of every resource are those of its lines."""
+    """And the rows of every resource are those of its lines; what records round is there as the source has it."""
+    small = listing("L0", "a", 1, price=0)
+    small["record"] |= {"LotSizeAcres": 0.23, "Latitude": "47.5"}
+    await exports.feed.update(small)
     await exports.publish(open_tables=partial(tables, spelling=Spelling.CONTRACT))
     for resource in ("companies", "offices", "listings"):
         manifest = exports.latest("a", resource)
@@ -89,6 +92,8 @@ async def test_columns_have_the_spelling_that_is_asked_for(exports: Exports) -> 
         table = database.read_parquet(str(exports.root / "a" / "listings" / own.name))
         assert {"ListPrice", "City", "record"} <= {*table.columns}
         assert table.sum("ListPrice").fetchall() == [(sum(range(0, 10, 2)),)]
+        exact = table.filter("id = 'L0'").project("LotSizeAcres, LotSizeAcresDecimal, LatitudeDecimal").fetchall()
+        assert exact == [(0, 0.23, 47.5)]
 
 
 async def test_a_table_counts_as_having_all_records_for_the_audit(exports: Exports) -> None:

@@ -82,6 +82,22 @@ async def test_it_is_filtered_as_changes_are(feed: FeedClient) -> None:
         assert (digest["count"], digest["digest"]) == (tail["count"], tail["digest"])
 
 
+@pytest.mark.parametrize("spelled", ["LotSizeAcres", "lot_size_acres"])
+async def test_what_records_round_stands_beside_them_as_the_source_has_it(feed: FeedClient, spelled: str) -> None:
+    """In changes, too; other numbers stay rounded, and the content is that of the record."""
+    since = await feed.token("a")
+    changed = listing("L2", "a", 1)
+    changed["record"] |= {"LotSizeAcres": 0.23, "LivingArea": 99.5, "BathroomsTotal": 2}
+    await feed.update(changed, listing("L4", "a", 1, price=7))
+    form = {"underscore_response": spelled.islower()}
+    _, *lines, tail = await feed.snapshot("listings", "a", **form)
+    changes, _ = await feed.changes(since, "a", **form)
+    for found in ({each["id"]: each for each in lines}, {each["id"]: each for each in changes}):
+        assert (found["L2"]["exact"], found["L2"]["record"][spelled]) == ({spelled: 0.23}, 0)
+        assert "exact" not in found["L4"]
+    assert tail["digest"] == (await feed.json("digest/listings"))["digest"]
+
+
 @pytest.mark.usefixtures("two_a_page")
 async def test_it_is_of_one_moment_whatever_is_written_meanwhile(
     feed: FeedClient, monkeypatch: pytest.MonkeyPatch

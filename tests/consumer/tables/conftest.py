@@ -19,6 +19,11 @@ HARD: dict[Resource, list[dict[str, Any]]] = {
             "PublicRemarks": 'A "quoted" house,\nby the sea: \u20ac ,"record":{}',
             "ModificationTimestamp": "2026-01-02T03:04:05.123456789+02:00",
             "AssociationFee": 12.5,
+            "LotSizeAcres": 0,
+            "BathroomsTotal": 3,
+            "BathroomsFull": 2,
+            "Latitude": "47.6062",
+            "Longitude": "-122.3321 W",
             "Address2": "Unit 3",
             "LotSizeSquareFeet": {"value": [1, None]},
             "SharedPartnerData": {"attribute_1": "one", "attribute_2": None},
@@ -28,10 +33,14 @@ HARD: dict[Resource, list[dict[str, Any]]] = {
             ],
             "PropertyFeatures": [{"PropertyFeatureName": "Roof", "PropertyFeatureValues": []}],
         },
-        {"ListPrice": None, "ListingImages": [], "OpenHouse": [], "PropertyFeatures": []},
+        {"ListPrice": None, "LotSizeAcres": None, "ListingImages": [], "OpenHouse": [], "PropertyFeatures": []},
     ],
     OFFICE: [{"company_programs": ["one", "two"], "address2": False}],
 }
+
+
+# What the source has of them that their records round.
+EXACT = {"hard-0": {"LotSizeAcres": 0.23, "BathroomsTotal": 2.5}}
 
 
 @pytest.fixture(scope="package")
@@ -57,6 +66,7 @@ def _lines(resource: Resource, source: bytes) -> list[Line]:
             "sequence": at,
             "time": "2026-01-02T03:04:05.678Z",
             "content": f"{at:016x}",
+            **({"exact": EXACT[name]} if (name := one[resource.identifier]) in EXACT and resource is LISTING else {}),
             "record": one,
         }
         for at, one in enumerate(stored)

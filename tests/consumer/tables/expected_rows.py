@@ -29,7 +29,18 @@ def columns(
 def own_rows(resource: Resource, lines: Iterable[Line], name: Callable[[str], str], convert: Any) -> list[Row]:
     """Return the rows of a resource's own table, without what the feed says of a record."""
     fields = resource.view(View.INDEX)
-    return [dict(columns(fields, line["record"], name, convert)) for line in lines]
+    return [dict((*columns(fields, line["record"], name, convert), *decimals(fields, line, name))) for line in lines]
+
+
+def decimals(fields: Iterable[Field], line: Line, name: Callable[[str], str]) -> Iterator[tuple[str, float | None]]:
+    """Yield the second columns of what a record rounds, and of coordinates."""
+    for field in fields:
+        value = line["record"].get(field.name)
+        if field.is_shown_exact:
+            yield name(field.name + "Decimal"), line.get("exact", {}).get(field.name, value)
+        elif field.name in {"Latitude", "Longitude"}:
+            is_number = value is not None and all(each in "-.0123456789" for each in value)
+            yield name(field.name + "Decimal"), float(value) if is_number else None
 
 
 def list_rows(

@@ -86,14 +86,16 @@ def test_a_city_has_the_average_of_its_prices(copy: Path, lines: dict[str, list[
     with duckdb.connect() as database:
         database.execute(
             "CREATE TABLE listings_records "
-            "(id TEXT, company TEXT, content TEXT, record TEXT, sequence BIGINT, time TEXT)"
+            "(id TEXT, company TEXT, content TEXT, record TEXT, sequence BIGINT, time TEXT, exact TEXT)"
         )
         for row in stored:
-            kept = [row[name] for name in ("id", "company", "content", "record", "sequence", "time")]
-            database.execute("INSERT INTO listings_records VALUES (?, ?, ?, ?, ?, ?)", kept)
+            kept = [row[name] for name in ("id", "company", "content", "record", "sequence", "time", "exact")]
+            database.execute("INSERT INTO listings_records VALUES (?, ?, ?, ?, ?, ?, ?)", kept)
         for table in typed_tables("listings"):
             database.execute(view_statement("listings", table))
         assert dict(database.execute(AVERAGES).fetchall()) == expected
+        decimals = "SELECT id, lot_size_acres_decimal, latitude_decimal, longitude_decimal FROM listings ORDER BY id"
+        assert database.execute(decimals).fetchall() == [tuple(row.values()) for row in query(copy, decimals)]
         images = "SELECT count(*), sum(width)::BIGINT FROM listing_images WHERE is_main_listing_image"
         counted = database.execute(images).fetchall()
     main = [
@@ -128,6 +130,7 @@ def test_a_copy_of_the_first_release_gets_views(tmp_path: Path, lines: dict[str,
         tmp_path,
         *(f"DROP VIEW {name}" for name in names),
         *(f"ALTER TABLE {resource}_records RENAME TO {resource}" for resource in lines),
+        *(f"ALTER TABLE {resource} DROP COLUMN exact" for resource in lines),
         "UPDATE copy_of SET form = 1",
         "CREATE INDEX mine ON listings (company)",
         "CREATE VIEW my_view AS SELECT count(*) AS number FROM listings",
@@ -135,9 +138,32 @@ def test_a_copy_of_the_first_release_gets_views(tmp_path: Path, lines: dict[str,
     fill(tmp_path, lines)
     assert query(tmp_path, "SELECT number FROM my_view") == [{"number": len(lines["listings"])}]
     assert len(query(tmp_path, AVERAGES)) == len({line["record"]["City"] for line in lines["listings"]})
-    assert query(tmp_path, "SELECT form FROM copy_of") == [{"form": 2}]
+    assert query(tmp_path, "SELECT form FROM copy_of") == [{"form": 3}]
     (index,) = query(tmp_path, "SELECT tbl_name FROM sqlite_master WHERE name = 'mine'")
     assert index == {"tbl_name": "listings_records"}
+
+
+def test_a_copy_without_exact_values_gets_them_with_the_next_snapshot(
+    tmp_path: Path, lines: dict[str, list[Line]]
+) -> None:
+    """Of listings alone; until then their records stay, with whole numbers."""
+    fill(tmp_path, lines)
+    dropped = [f"DROP VIEW {table.name}" for resource in lines for table in typed_tables(resource)]
+    change(tmp_path, *dropped, *(f"ALTER TABLE {resource}_records DROP COLUMN exact" for resource in lines))
+    change(tmp_path, "UPDATE copy_of SET form = 2")
+    with SqliteCopy(tmp_path, [*lines], "acme") as copy:
+        tokens = {resource: copy.checkpoint(resource).token for resource in lines}
+    expected = dict.fromkeys(lines, "token") | {"listings": None, "sold_listings": None}
+    assert tokens == expected
+    acres = "SELECT lot_size_acres_decimal AS acres FROM listings WHERE id = 'hard-0'"
+    assert query(tmp_path, acres) == [{"acres": 0.0}]
+    fill(tmp_path, lines)
+    assert query(tmp_path, acres) == [{"acres": 0.23}]
+    with SqliteCopy(tmp_path, [*lines], "acme") as copy:
+        assert all(row.is_intact for row in copy.rows("listings"))
+    change(tmp_path, "UPDATE listings_records SET exact = '{\"LotSizeAcres\":0.5}' WHERE id = 'hard-0'")
+    with SqliteCopy(tmp_path, [*lines], "acme") as copy:
+        assert [row.id for row in copy.rows("listings") if not row.is_intact] == ["hard-0"]
 
 
 def test_views_of_an_earlier_version_are_replaced_and_those_of_users_are_left(
