@@ -37,6 +37,7 @@ from mappings.search_fields import (
     flag,
     keyword,
     keyword_with_doc_values,
+    text,
     whole_number,
 )
 from mappings.visibility import ADDRESS_MEMBERS, OPT_OUTS
@@ -235,6 +236,9 @@ _SEARCH_FIELDS: tuple[SearchField, ...] = (
     flag("has_pool", "PoolYN"),
     flag("is_waterfront", "WaterfrontYN"),
     flag("has_view", "ViewYN"),
+    text("list_agent_name", "ListAgentFullName"),
+    text("list_office_id", "ListAgentOfficeID"),
+    text("list_office_name", "ListOfficeName"),
     element_count("photo_count", "ListingImages"),
     element_count("open_house_count", "OpenHouse"),
     *(feature(underscore(name), shown) for shown, name in _load_property_features().items()),

@@ -29,6 +29,8 @@ from mappings.search_fields import (
     keyword,
     keyword_with_doc_values,
     presence,
+    sortable_text,
+    text,
 )
 
 _OFFICE_ADDRESS = tuple(f"office_address_{part}" for part in ("street", "city", "state", "zip"))
@@ -109,6 +111,15 @@ AGENT = Resource(
         envelope_timestamp("deactivated", "deactivated_at"),
         presence("has_company_programs", "company_programs"),
         element_count("team_count", "teams"),
+        text("mls_id", "mls_agent_id"),
+        text("license"),
+        text("email", "primary_email_address"),
+        sortable_text("name"),
+        sortable_text("first_name"),
+        sortable_text("last_name"),
+        text("mls_name"),
+        text("office_mls_id", "client_office_id"),
+        sortable_text("office_name"),
         doc_value("modified", "modification_timestamp"),
     ),
     timestamps={"platform_agent_id": "platform_agent_id", "agent_uuid": "id"},
@@ -149,6 +160,9 @@ OFFICE = Resource(
     search_fields=(
         envelope_timestamp("deactivated", "deactivated_at"),
         envelope_doc_value("modified", "updated_at"),
+        text("mls_id", "id"),
+        sortable_text("name"),
+        text("email"),
     ),
     timestamps={"platform_office_id": "id"},
     envelope_members=frozenset({"deactivated_at"}),

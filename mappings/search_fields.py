@@ -1,6 +1,6 @@
 """The vocabulary of search fields: what is indexed next to the record, its type and its source.
 
-A number may be given as a text: what a decimal property shows is what its search field has.
+A number may be given as a text, and a text as a value of any type: what a property shows is what its search field has.
 """
 
 import re
@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from math import isfinite
+
+import msgspec
 
 # An Elasticsearch field mapping.
 FieldMapping = dict[str, object]
@@ -28,6 +30,7 @@ class Conversion(Enum):
     EXACT = "exact"  # a number as the source has it, which may be rounded in the record, or be a text there
     FEATURE = "feature"  # the values of one property feature
     COUNT = "count"  # the number of elements of a list, no value if it is empty
+    TEXT = "text"  # a value of any type as text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +98,8 @@ def _derived(
 keyword_with_doc_values = partial(_derived, {"type": "keyword"})  # to filter and sort by, and to read
 whole_number = partial(_derived, _LONG)
 decimal = partial(_derived, _DOUBLE, conversion=Conversion.EXACT)  # with the source's fraction; 64-bit floating point
+text = partial(_derived, _FILTER_KEYWORD, conversion=Conversion.TEXT)
+sortable_text = partial(_derived, {"type": "keyword"}, conversion=Conversion.TEXT)
 element_count = partial(_derived, {"type": "integer"}, conversion=Conversion.COUNT)
 date_millis = partial(_derived, _LONG, conversion=Conversion.DAY)
 timestamp = partial(_derived, _LONG, conversion=Conversion.TIMESTAMP)
@@ -137,6 +142,16 @@ SYSTEM_FIELDS = (
     SearchField(name="proof_high", mapping={"type": "long", "index": False}, origin=FieldOrigin.INDEXER),
     SearchField(name="proof_low", mapping={"type": "long", "index": False}, origin=FieldOrigin.INDEXER),
 )
+
+
+_EMPTY_VALUES: tuple[object, ...] = (None, {}, [])
+
+
+def text_in(value: object) -> str | None:
+    """Return a value of any type as a string: None for null and for an empty object or list, else as JSON."""
+    if isinstance(value, str):
+        return value
+    return None if value in _EMPTY_VALUES else msgspec.json.encode(value).decode()
 
 
 _NUMBER = re.compile(r"\s*([+-]?[0-9]{1,40}(?:\.[0-9]{0,40})?)\s*", re.ASCII)

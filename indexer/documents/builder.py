@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from operator import attrgetter
@@ -26,7 +26,7 @@ from indexer.source.lines import RejectedLine, SourceLine
 from mappings import Resource
 from mappings.fields import FieldKind
 from mappings.record_schema import record_type
-from mappings.search_fields import Conversion, FieldOrigin, SearchField, number_in
+from mappings.search_fields import Conversion, FieldOrigin, SearchField, number_in, text_in
 from mappings.stored_document import (
     EXACT,
     RECORD_DELIMITER,
@@ -252,16 +252,21 @@ _EMPTY: tuple[object, ...] = (None, "", [], {})
 _UNIX_EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()
 _DAY_MILLISECONDS = 86_400_000
 _NUMBERS = frozenset({FieldKind.INTEGER, FieldKind.NUMBER})
-# The conversions whose fields documents of 1.0.0 lack.
-_ADDED = frozenset({Conversion.EXACT, Conversion.FEATURE, Conversion.COUNT})
+# The conversions whose fields documents of 1.0.0 lack, and those that were added later.
+_ADDED = (
+    frozenset({Conversion.EXACT, Conversion.FEATURE, Conversion.COUNT}),
+    frozenset({Conversion.TEXT}),
+)
 
 
 class SearchValues:
     def __init__(self, resource: Resource, fields: Iterable[SearchField]) -> None:
         declared = [field for field in fields if field.conversion is not Conversion.FEATURE]
         numbers = {member.name for member in resource.stored if member.kind in _NUMBERS}
-        plain = [field for field in declared if _is_plain(field, numbers)]
-        derived = [field for field in declared if not _is_plain(field, numbers)]
+        strings = {member.name for member in resource.stored if member.kind is FieldKind.STRING}
+        is_plain = {Conversion.EXACT: numbers, Conversion.TEXT: strings}
+        plain = [field for field in declared if _is_plain(field, is_plain)]
+        derived = [field for field in declared if not _is_plain(field, is_plain)]
         self._plain = member_getter([path for field in plain for path in _paths(field)])
         self._derived = [partial(_CONVERSIONS[field.conversion], attrgetter(*_paths(field))) for field in derived]
         featured = [field for field in fields if field.conversion is Conversion.FEATURE]
@@ -295,15 +300,15 @@ class MissingValues:
 
     def __init__(self, resource: Resource) -> None:
         fields = [field for field in resource.search_fields if field.origin is FieldOrigin.RECORD]
-        added = [field.name for field in fields if field.conversion in _ADDED]
-        self._added = re.compile(rb',"(?:%b)":' % "|".join(added).encode()) if added else None
+        groups = ([field.name for field in fields if field.conversion in group] for group in _ADDED)
+        self._added = [re.compile(rb',"(?:%b)":' % "|".join(names).encode()) for names in groups if names]
         self._values = SearchValues(resource, fields)
         self._decode = msgspec.json.Decoder(record_type(resource)).decode
 
     def complete(self, source: bytes) -> bytes:
-        """Return a stored document, with its search fields if it has none of those that were added."""
+        """Return a stored document, with its search fields if it has none of those that were added at one time."""
         head, record = split_record(source)
-        if self._added is None or not record or self._added.search(head):
+        if not record or all(added.search(head) for added in self._added):
             return source
         return add_search_fields(source, b"".join(self._encoded(head, record)))
 
@@ -325,10 +330,10 @@ def _paths(field: SearchField) -> list[str]:
     return [prefix + source for source in field.sources]
 
 
-def _is_plain(field: SearchField, numbers: set[str]) -> bool:
-    """Whether the field's value is that of its only source; null means no value."""
-    if field.conversion is Conversion.EXACT:
-        return field.sources[0] in numbers
+def _is_plain(field: SearchField, converted: Mapping[Conversion, set[str]]) -> bool:
+    """Whether the field's value is that of its only source, one that its conversion leaves as it is; null means none."""
+    if field.conversion in converted:
+        return field.sources[0] in converted[field.conversion]
     return len(field.sources) == 1 and field.conversion is Conversion.VERBATIM
 
 
@@ -368,6 +373,10 @@ def _count(read: Extract, envelope: Any) -> int | None:
     return len(value) or None if isinstance(value, list) else None
 
 
+def _text(read: Extract, envelope: Any) -> str | None:
+    return text_in(read(envelope))
+
+
 _CONVERSIONS: dict[Conversion, Callable[[Any, Any], object]] = {
     Conversion.VERBATIM: _values,
     Conversion.PRESENCE: _presence,
@@ -376,6 +385,7 @@ _CONVERSIONS: dict[Conversion, Callable[[Any, Any], object]] = {
     Conversion.TIMESTAMP: _timestamp,
     Conversion.EXACT: _number,
     Conversion.COUNT: _count,
+    Conversion.TEXT: _text,
 }
 
 

@@ -52,6 +52,11 @@ def equals(field: str) -> ClauseBuilder:
     return ClauseBuilder(field, partial(query.term, field))
 
 
+def equals_in_any_case(field: str) -> ClauseBuilder:
+    """Match records whose field is the value, with letters a to z in either case."""
+    return ClauseBuilder(field, partial(query.term_in_any_case, field))
+
+
 def any_of(field: str) -> ClauseBuilder:
     """Match records whose field is one of several values."""
     return ClauseBuilder(field, partial(query.terms, field))

@@ -18,6 +18,8 @@ from service.parameters.types import (
     Text,
     TimestampsOption,
     UnixSecond,
+    equals,
+    equals_in_any_case,
     is_true,
     since,
 )
@@ -28,6 +30,9 @@ from service.resources.responses import CollectionResponse, PageResponse, Record
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER
 from service.search.query import window_start
 
+# Who is asked for by one of them may have been updated at any time.
+_FOUND_BY = ("name", "first_name", "last_name", "email", "license", "mls_agent_id")
+
 
 class AgentsParameters(ParentScope, NumberedPaging, DeactivationFilter, TimestampsOption):
     """Parameters of the agents index."""
@@ -35,8 +40,14 @@ class AgentsParameters(ParentScope, NumberedPaging, DeactivationFilter, Timestam
     platform_office_id = Text("Agents of this office.")
     updated_since = UnixSecond(
         "Agents updated at or after this second; seven days ago when absent.",
-        clause=since("clock", default=window_start, unless=("deactivated",)),
+        clause=since("clock", default=window_start, unless=("deactivated", *_FOUND_BY)),
     )
+    name = Text("Agents of this full name, in any case.", clause=equals_in_any_case("name"))
+    first_name = Text("Agents of this first name, in any case.", clause=equals_in_any_case("first_name"))
+    last_name = Text("Agents of this last name, in any case.", clause=equals_in_any_case("last_name"))
+    email = Text("Agents of this primary_email_address, in any case.", clause=equals_in_any_case("email"))
+    license = Text("Agents of this license.", clause=equals("license"))
+    mls_agent_id = Text("Agents of this mls_agent_id.", clause=equals("mls_id"))
     has_company_programs = Boolean(
         "True returns only agents with company programs.", clause=is_true("has_company_programs")
     )
@@ -88,6 +99,9 @@ class AgentResponse(RecordResponse):
 
 class OfficesParameters(ParentScope, NumberedPaging, DeactivationFilter, TimestampsOption):
     """Parameters of the offices index."""
+
+    name = Text("Offices of this name, in any case.", clause=equals_in_any_case("name"))
+    email = Text("Offices of this email, in any case.", clause=equals_in_any_case("email"))
 
 
 class OfficeParameters(ParentScope):

@@ -56,6 +56,10 @@ def refers_to(known_as: str, *members: str) -> Condition:
     return lambda record, known: known[known_as] in {record[member] for member in members}
 
 
+def says(known_as: str, member: str) -> Condition:
+    return lambda record, known: str(record[member]).lower() == known[known_as].lower()
+
+
 def days_ago(days: int) -> int:
     return NOW - days * DAY_SECONDS
 
@@ -178,6 +182,22 @@ SELECTED: dict[str, Condition] = {
     ),
     f"{AGENTS}&has_company_programs=true": all_of(in_use, lambda record, _: bool(record["company_programs"])),
     f"{AGENTS}&has_company_programs=0": in_use,
+    # They find agents whenever these were updated.
+    **{
+        f"/agents?{name}={{{known_as}}}": all_of(in_use, says(known_as, member))
+        for name, known_as, member in (
+            ("name", "NAME", "name"),
+            ("first_name", "first_name", "first_name"),
+            ("last_name", "last_name", "last_name"),
+            ("email", "EMAIL", "primary_email_address"),
+            ("license", "license", "license"),
+        )
+    },
+    f"/agents?last_name={{last_name}}&updated_since={NOW}": nothing,
+    "/agents?mls_agent_id=none": nothing,
+    "/agents?license=sample": nothing,
+    "/offices?name={OFFICE}": all_of(in_use, says("OFFICE", "name")),
+    "/offices?email={office_email}": all_of(in_use, says("office_email", "email")),
     "/offices?": in_use,
     "/offices?deactivated=1": in_last_week("deactivated"),
     "/offices?deactivated=true&deactivated_since=1": at_or_after("deactivated", 1),
@@ -232,6 +252,11 @@ def known(records: dict[str, list[Record]]) -> Known:
     day = int(sorted(sale["sold"] for sale in sold)[len(sold) // 2])
     return {
         **{name: agent[name] for name in ("agent_uuid", "platform_agent_id", "source_agent_id", "platform_office_id")},
+        **{name: agent[name] for name in ("first_name", "last_name", "license")},
+        "NAME": agent["name"].upper(),
+        "EMAIL": agent["primary_email_address"].upper(),
+        "OFFICE": records["offices"][0]["name"].upper(),
+        "office_email": records["offices"][0]["email"],
         "AGENT_UUID": agent["agent_uuid"].upper(),
         "other_agent_uuid": other["agent_uuid"],
         "other_source_agent_id": other["source_agent_id"],
@@ -340,6 +365,8 @@ REFUSED: dict[str, dict[str, tuple[str, ...]]] = {
         "envelope": FLAG,
         "platform_office_id": REFERENCE,
         "include_gci_goals": ("1",),
+        "last_name": ("", "x" * 129),
+        "email": ("",),
     },
     "/offices": PAGES
     | {"deactivated_since": TIME, "deactivated": FLAG, "timestamps_only": FLAG, "updated_since": ("1",)},

@@ -98,20 +98,32 @@ def test_the_table_distinguishes_records(world: World) -> None:
 
 
 _PROPERTY = Searched(
-    texts=("StandardStatus", "PropertyType", "ListOfficeKey", "ListAgentKey", "BuyerAgentKey", "BuyerOfficeKey"),
+    texts=(
+        *("StandardStatus", "PropertyType", "ListOfficeKey", "ListAgentKey", "BuyerAgentKey", "BuyerOfficeKey"),
+        "ListOfficeMlsId",
+    ),
     ordered=("ListingKey",),
     moments=("ModificationTimestamp", "OriginalEntryTimestamp"),
     days=("CloseDate", "ListingContractDate"),
     numbers=("BedroomsTotal", "ListPrice", "ClosePrice", "Latitude", "LotSizeAcres", "YearBuilt"),
     flags=("WaterfrontYN", "PoolPrivateYN", "NewConstructionYN"),
-    patterns=("City", "PostalCode"),
+    patterns=("City", "PostalCode", "ListAgentFullName", "ListOfficeName"),
     collections=("Heating", "Appliances"),
 )
 _MODIFIED = Searched(moments=("ModificationTimestamp",))
 _SEARCHED = {
     "Property": _PROPERTY,
-    "Member": _MODIFIED._replace(texts=("MemberStatus", "OfficeKey"), ordered=("MemberKey",)),
-    "Office": _MODIFIED._replace(texts=("OfficeStatus",), ordered=("OfficeKey",)),
+    "Member": _MODIFIED._replace(
+        texts=(
+            *("MemberStatus", "OfficeKey", "MemberMlsId", "MemberStateLicense", "OriginatingSystemName"),
+            *("MemberFirstName", "MemberEmail", "OfficeMlsId", "OfficeName"),
+        ),
+        ordered=("MemberKey",),
+        patterns=("MemberFullName", "MemberLastName"),
+    ),
+    "Office": _MODIFIED._replace(
+        texts=("OfficeStatus", "OfficeMlsId", "OfficeEmail"), ordered=("OfficeKey",), patterns=("OfficeName",)
+    ),
     "Teams": _MODIFIED._replace(ordered=("TeamKey",)),
 }
 

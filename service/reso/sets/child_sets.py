@@ -19,11 +19,12 @@ import msgspec
 from mappings import AGENT, LISTING, SOLD_LISTING
 from mappings.data_dictionary import MODIFICATION_TIMESTAMP
 from mappings.resource import Resource
+from mappings.search_fields import text_in
 from service.http.responses import JsonBytes
 from service.reso.filter.clauses import IdentifierMatcher
 from service.reso.filter.value_matchers import ConstantMatcher
 from service.reso.ordering import ID
-from service.reso.sets.edm_types import EdmType, to_text, to_timestamp
+from service.reso.sets.edm_types import EdmType, to_timestamp
 from service.reso.sets.entity_set import (
     ColumnSearch,
     EntityHeader,
@@ -159,7 +160,7 @@ def _modified() -> _Declared:
 
 def _of_parent(member: str) -> _Declared:
     read = attrgetter(f"of_parent.{member}")
-    return _Declared(EdmType.STRING, member, lambda child: to_text(read(child)))
+    return _Declared(EdmType.STRING, member, lambda child: text_in(read(child)))
 
 
 def _value(edm: EdmType, member: str) -> _Declared:
@@ -167,7 +168,7 @@ def _value(edm: EdmType, member: str) -> _Declared:
 
 
 def _text(member: str) -> _Declared:
-    return _Declared(EdmType.STRING, member, lambda child: to_text(child.values.get(member)))
+    return _Declared(EdmType.STRING, member, lambda child: text_in(child.values.get(member)))
 
 
 def _derived(edm: EdmType, source: str, read: Callable[[Values], object], *lookup: str) -> _Declared:

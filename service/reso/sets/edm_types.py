@@ -9,11 +9,9 @@ from enum import StrEnum
 from functools import lru_cache
 from math import floor
 
-import msgspec
-
 from mappings.data_dictionary import DictionaryType
 from mappings.fields import FieldKind
-from mappings.search_fields import number_in
+from mappings.search_fields import number_in, text_in
 
 
 class EdmType(StrEnum):
@@ -66,19 +64,11 @@ EDM_TYPE_BY_DICTIONARY_TYPE: dict[DictionaryType, EdmType] = {
 Converter = Callable[[object], object]
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_EMPTY_VALUES: tuple[object, ...] = (None, {}, [])
-
-
-def to_text(value: object) -> str | None:
-    """Return a value of any type as a string; None for null and for an empty object or list."""
-    if isinstance(value, str):
-        return value
-    return None if value in _EMPTY_VALUES else msgspec.json.encode(value).decode()
 
 
 def to_texts(value: object) -> list[str]:
     """Return the elements of a list as strings, without null and empty ones."""
-    texts = map(to_text, value) if isinstance(value, list) else ()
+    texts = map(text_in, value) if isinstance(value, list) else ()
     return [text for text in texts if text is not None]
 
 
@@ -137,7 +127,7 @@ def _whole(value: object) -> int | None:
 
 
 _BY_KIND: dict[FieldKind, Converter] = {
-    FieldKind.UNTYPED: to_text,
+    FieldKind.UNTYPED: text_in,
     FieldKind.UNIX: _unix_to_timestamp,
     FieldKind.STRINGS: to_texts,
     FieldKind.UNTYPED_LIST: to_texts,

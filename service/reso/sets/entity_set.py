@@ -50,6 +50,7 @@ _BY_CONVERSION: dict[tuple[Conversion, EdmType], Callable[[str], Matcher]] = {
     (Conversion.DAY, EdmType.DATE_TIME): OptionalTimestampMatcher,
     (Conversion.TIMESTAMP, EdmType.DATE_TIME): OptionalTimestampMatcher,
     (Conversion.EXACT, EdmType.DECIMAL): DecimalMatcher,
+    (Conversion.TEXT, EdmType.STRING): KeywordMatcher,
 }
 
 

@@ -1,4 +1,4 @@
-"""What the search fields of numbers and features hold, and how documents of earlier versions get them."""
+"""What the search fields of numbers, features and texts hold, and how documents of earlier versions get them."""
 
 from typing import Any
 
@@ -6,13 +6,14 @@ import orjson
 import pytest
 
 from indexer.documents.builder import missing_values
-from mappings import LISTING
+from mappings import AGENT, LISTING
 from mappings.search_fields import Conversion, FieldOrigin
 from mappings.stored_document import encode_document, split_record
 from tests.indexer.parsed_lines import parse_line, search_fields
 from tests.records import envelope
 
-_ADDED = frozenset({Conversion.EXACT, Conversion.FEATURE, Conversion.COUNT})
+_ADDED_FIRST = frozenset({Conversion.EXACT, Conversion.FEATURE, Conversion.COUNT})
+_ADDED_LATER = frozenset({Conversion.TEXT})
 _CHANGES: dict[str, Any] = {
     "ListPrice": 350_000.5,
     "LivingArea": 1200,
@@ -21,6 +22,7 @@ _CHANGES: dict[str, Any] = {
     "LotSizeSquareFeet": 10018.8,
     "AssociationFee": {},
     "City": "Kent",
+    "ListOfficeName": "Kent Homes",
     "PoolYN": False,
     "CreatedDate": "1970-01-02",
     "ListingImages": [{"FullURL": "https://example.com/1.jpg"}, {"FullURL": "https://example.com/2.jpg"}],
@@ -43,11 +45,23 @@ def test_numbers_are_those_of_the_source_and_features_are_joined() -> None:
     assert not {"longitude", "association_fee", "roof", "ghosts", "open_house_count"} & found.keys()
 
 
-@pytest.mark.parametrize("lacks_all", [True, False])
-def test_a_document_of_an_earlier_version_is_completed_from_its_record(lacks_all: bool) -> None:
+def test_a_value_of_any_type_is_found_as_the_text_that_is_shown() -> None:
+    record = {"mls_agent_id": 4711, "license": "", "last_name": "O'Neil", "name": {}, "first_name": {"a": [1.5, None]}}
+    found = search_fields(parse_line(AGENT, envelope(AGENT, record)))
+    assert {name: found.get(name) for name in ("mls_id", "license", "last_name", "name", "first_name")} == {
+        "mls_id": "4711",
+        "license": "",
+        "last_name": "O'Neil",
+        "name": None,
+        "first_name": '{"a":[1.5,null]}',
+    }
+
+
+@pytest.mark.parametrize("lacking", [frozenset(Conversion), _ADDED_FIRST | _ADDED_LATER, _ADDED_FIRST, _ADDED_LATER])
+def test_a_document_of_an_earlier_version_is_completed_from_its_record(lacking: frozenset[Conversion]) -> None:
     document = parse_line(LISTING, envelope(LISTING, _CHANGES))
     record = [field for field in LISTING.search_fields if field.origin is FieldOrigin.RECORD]
-    added = {"clock", "sequence"} | {field.name for field in record if lacks_all or field.conversion in _ADDED}
+    added = {"clock", "sequence"} | {field.name for field in record if field.conversion in lacking}
     kept = {name: value for name, value in search_fields(document).items() if name not in added}
     earlier = encode_document(orjson.dumps(kept)[:-1], 1, 2, document.record)
     completed = missing_values(LISTING).complete(earlier)
