@@ -33,6 +33,9 @@ _TABLE: list[tuple[str, Holds]] = [
     ("PropertyType eq null", lambda row: row[_TYPE] is None),
     ("ModificationTimestamp gt 2026-07-01T00:00:00Z", _LATE),
     ("ModificationTimestamp gt 2026-07-01T02:00:00+02:00", _LATE),
+    # As it arrives when `+` is not encoded.
+    ("ModificationTimestamp gt 2026-07-01T02:00:00 02:00", _LATE),
+    ("not (2026-07-01T00:00:00.000 00:00 ge ModificationTimestamp)", _LATE),
     ("ModificationTimestamp ge 2026-06-30T23:59:59.999999999Z", _LATE),
     ("not (ModificationTimestamp le 2026-07-01T00:00:00.0000Z)", _LATE),
     ("2026-07-01T00:00:00Z lt ModificationTimestamp", _LATE),

@@ -33,7 +33,7 @@ from service.reso.protocol import FILTER, OptionNotImplemented
 _TOKEN_REGEX = re.compile(
     r"(?P<space>[ \t]+)"
     r"|(?P<text>'(?:[^']|'')*')"
-    r"|(?P<timestamp>[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(?:Z|[+-][0-9]{2}:[0-9]{2})?)"
+    r"|(?P<timestamp>[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(?:Z|[ +-][0-9]{2}:[0-9]{2})?)"
     r"|(?P<other>[0-9A-F]{8}(?:-[0-9A-F]{4}){3}-[0-9A-F]{12}|(?:duration|binary|geography|geometry)'[^']*')"
     r"|(?P<lookup>[A-Z_][A-Z0-9_]*(?:\.[A-Z_][A-Z0-9_]*)+'(?:[^']|'')*')"
     r"|(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})"
@@ -155,7 +155,8 @@ class TokenReader:
         if literal_type is None:
             self.fail("a value")
         self.advance()
-        return FilterLiteral(literal_type, token.text)
+        # A `+` that is not encoded in a URL arrives as a space.
+        return FilterLiteral(literal_type, token.text.replace(" ", "+"))
 
     def finish_now(self) -> FilterLiteral:
         """Read the parentheses of `now()`."""
