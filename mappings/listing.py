@@ -24,6 +24,7 @@ from mappings.fields import (
     untyped_named,
     uuid,
 )
+from mappings.open_house_tokens import DAYS
 from mappings.resource import NameOf, Resource
 from mappings.search_fields import (
     SearchField,
@@ -37,6 +38,7 @@ from mappings.search_fields import (
     flag,
     keyword,
     keyword_with_doc_values,
+    open_houses,
     text,
     whole_number,
 )
@@ -241,6 +243,7 @@ _SEARCH_FIELDS: tuple[SearchField, ...] = (
     text("list_office_name", "ListOfficeName"),
     element_count("photo_count", "ListingImages"),
     element_count("open_house_count", "OpenHouse"),
+    open_houses(DAYS, "OpenHouse"),
     *(feature(underscore(name), shown) for shown, name in _load_property_features().items()),
 )
 

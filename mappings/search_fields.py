@@ -31,6 +31,7 @@ class Conversion(Enum):
     FEATURE = "feature"  # the values of one property feature
     COUNT = "count"  # the number of elements of a list, no value if it is empty
     TEXT = "text"  # a value of any type as text
+    OPEN_HOUSES = "open houses"  # a token for each open house of a listing (`mappings.open_house_tokens`)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +102,7 @@ decimal = partial(_derived, _DOUBLE, conversion=Conversion.EXACT)  # with the so
 text = partial(_derived, _FILTER_KEYWORD, conversion=Conversion.TEXT)
 sortable_text = partial(_derived, {"type": "keyword"}, conversion=Conversion.TEXT)
 element_count = partial(_derived, {"type": "integer"}, conversion=Conversion.COUNT)
+open_houses = partial(_derived, {"type": "keyword"}, conversion=Conversion.OPEN_HOUSES)
 date_millis = partial(_derived, _LONG, conversion=Conversion.DAY)
 timestamp = partial(_derived, _LONG, conversion=Conversion.TIMESTAMP)
 flag = partial(_derived, _FLAG)

@@ -25,6 +25,7 @@ from indexer.errors import InvalidRecordError
 from indexer.source.lines import RejectedLine, SourceLine
 from mappings import Resource
 from mappings.fields import FieldKind
+from mappings.open_house_tokens import DAYS, Token, identity, numbered
 from mappings.record_schema import record_type
 from mappings.search_fields import Conversion, FieldOrigin, SearchField, number_in, text_in
 from mappings.stored_document import (
@@ -255,7 +256,7 @@ _NUMBERS = frozenset({FieldKind.INTEGER, FieldKind.NUMBER})
 # The conversions whose fields documents of 1.0.0 lack, and those that were added later.
 _ADDED = (
     frozenset({Conversion.EXACT, Conversion.FEATURE, Conversion.COUNT}),
-    frozenset({Conversion.TEXT}),
+    frozenset({Conversion.TEXT, Conversion.OPEN_HOUSES}),
 )
 
 
@@ -331,7 +332,7 @@ def _paths(field: SearchField) -> list[str]:
 
 
 def _is_plain(field: SearchField, converted: Mapping[Conversion, set[str]]) -> bool:
-    """Whether the field's value is that of its only source, one that its conversion leaves as it is; null means none."""
+    """Whether the field's value is that of its only source, if that needs no conversion; null means no value."""
     if field.conversion in converted:
         return field.sources[0] in converted[field.conversion]
     return len(field.sources) == 1 and field.conversion is Conversion.VERBATIM
@@ -373,6 +374,14 @@ def _count(read: Extract, envelope: Any) -> int | None:
     return len(value) or None if isinstance(value, list) else None
 
 
+def _open_houses(read: Extract, envelope: Any) -> list[str] | None:
+    houses: Any = read(envelope) or ()
+    suffixes = numbered(identity(house.Date, house.StartTime) for house in houses)
+    return [
+        Token.of(suffix, house.Date, None).text(DAYS) for suffix, house in zip(suffixes, houses, strict=True)
+    ] or None
+
+
 def _text(read: Extract, envelope: Any) -> str | None:
     return text_in(read(envelope))
 
@@ -386,6 +395,7 @@ _CONVERSIONS: dict[Conversion, Callable[[Any, Any], object]] = {
     Conversion.EXACT: _number,
     Conversion.COUNT: _count,
     Conversion.TEXT: _text,
+    Conversion.OPEN_HOUSES: _open_houses,
 }
 
 

@@ -52,7 +52,7 @@ from service.reso.query_options import (
 )
 from service.reso.sets.child_query import count_selected, query_child, query_children
 from service.reso.sets.child_sets import ChildSet
-from service.reso.sets.declarations import ENTITY_SETS, Navigation, navigations
+from service.reso.sets.declarations import ENTITY_SETS, Navigation, child_navigations, navigations
 from service.reso.sets.entity_query import count_records, query_record, query_records
 from service.reso.sets.entity_set import EntitySet
 from service.reso.sets.expand import expand
@@ -65,9 +65,8 @@ async def query_entities(call: RequestContext, entity_set: EntitySet) -> PageSou
         return await query_static(call, entity_set)
     if isinstance(entity_set, ChildSet):
         return query_children(call, entity_set)
-    return expand(
-        call, query_records(call, entity_set, _property_names(call, entity_set)), call.parameters.get(EXPAND) or ()
-    )
+    names, children = _property_names(call, entity_set), child_navigations(entity_set.name)
+    return expand(call, query_records(call, entity_set, names, children), call.parameters.get(EXPAND) or ())
 
 
 async def count_entities(call: RequestContext, entity_set: EntitySet) -> int:
@@ -76,7 +75,7 @@ async def count_entities(call: RequestContext, entity_set: EntitySet) -> int:
         return len(await select_static(call, entity_set))
     if isinstance(entity_set, ChildSet):
         return await count_selected(call, entity_set)
-    return await count_records(call, entity_set)
+    return await count_records(call, entity_set, child_navigations(entity_set.name))
 
 
 def query_entity(

@@ -15,23 +15,24 @@ from mappings.visibility import OPT_OUTS
 from service.health.monitor import HEALTH_MONITOR, HealthMonitor
 from tests.feed.feed_client import ConsumerCopy, FeedClient, company, listing
 
-_ADDED = frozenset({Conversion.EXACT, Conversion.FEATURE, Conversion.COUNT})
+_TEXTS = frozenset({Conversion.TEXT, Conversion.OPEN_HOUSES})
+_NUMBERS_AND_TEXTS = _TEXTS | {Conversion.EXACT, Conversion.FEATURE, Conversion.COUNT}
+_NOTHING = frozenset[Conversion]()
 _PATHS = ("changes", "snapshot/listings", "digest/listings")
 
 
 @contextmanager
 def earlier_version(
-    monkeypatch: pytest.MonkeyPatch, *, has_display: bool = True, has_numbers: bool = True
+    monkeypatch: pytest.MonkeyPatch, *, has_display: bool = True, lacking: frozenset[Conversion] = _NOTHING
 ) -> Iterator[None]:
     """Declare listings as that version did.
 
-    Without `has_display` as one that knew no display licence either, without `has_numbers` as one that did not search
-    by numbers and features.
+    Without `has_display` as one that knew no display licence either, and without the search fields `lacking`.
     """
     fields = tuple(
         field
         for field in LISTING.search_fields
-        if (has_display or field not in OPT_OUTS) and (has_numbers or field.conversion not in _ADDED)
+        if (has_display or field not in OPT_OUTS) and field.conversion not in lacking
     )
     with monkeypatch.context() as patch:
         for name, value in (
@@ -96,23 +97,36 @@ async def test_updates_are_refused_until_the_rebuild(feed: FeedClient, monkeypat
     assert (await feed.bench.update(changed)).report_for("listings").indexed == 1
 
 
-_BY_NUMBER = ("$filter=ListPrice eq 7", "$filter=Heating/any() or ListPrice eq 7", "$orderby=ListPrice desc&$top=1")
+_BY_TEXTS = (
+    "Property?$filter=ListPrice eq 7 and ListOfficeName ne null",
+    "Property?$filter=ListPrice eq 7 and OpenHouse/any(o:o/OpenHouseDate ne null)",
+    "OpenHouse?$filter=ListingKey eq 'L1' and OpenHouseDate ne null",
+    "OpenHouse?$filter=ListingKey eq 'L1'&$orderby=OpenHouseDate",
+)
+_BY_NUMBERS = (
+    "Property?$filter=ListPrice eq 7",
+    "Property?$filter=Heating/any() or ListPrice eq 7",
+    "Property?$orderby=ListPrice desc&$top=1",
+)
 
 
+@pytest.mark.parametrize(
+    ("lacking", "asked"), [(_NUMBERS_AND_TEXTS, (*_BY_NUMBERS, *_BY_TEXTS)), (_TEXTS, _BY_TEXTS)], ids=["all", "texts"]
+)
 async def test_odata_waits_for_the_rebuild_that_completes_documents_it_copies(
-    feed: FeedClient, monkeypatch: pytest.MonkeyPatch
+    feed: FeedClient, monkeypatch: pytest.MonkeyPatch, lacking: frozenset[Conversion], asked: tuple[str, ...]
 ) -> None:
-    with earlier_version(monkeypatch, has_numbers=False):
+    with earlier_version(monkeypatch, lacking=lacking):
         await _build(feed, price=5)
         await feed.update(listing("L1", "a", 9, price=7))
     await feed.bench.build({SOLD_LISTING: []}, force=True)
     await check_health(feed)
-    for options in _BY_NUMBER:
-        status, body = await feed.get(f"reso/Property?{options}")
-        assert (status, "brokerage index reindex" in orjson.loads(body)["error"]["message"]) == (503, True), options
+    for path in asked:
+        status, body = await feed.get(f"reso/{path}")
+        assert (status, "brokerage index reindex" in orjson.loads(body)["error"]["message"]) == (503, True), path
     assert (await feed.get("reso/Property?$filter=StandardStatus eq 'Active'&$orderby=ListingKey"))[0] == 200
     await _build(feed, price=5)
     await check_health(feed)
-    for options in _BY_NUMBER:
-        status, body = await feed.get(f"reso/Property?{options}")
-        assert (status, [each["ListingKey"] for each in orjson.loads(body)["value"]]) == (200, ["L1"]), options
+    for path in asked:
+        status, body = await feed.get(f"reso/{path}")
+        assert (status, {each["ListingKey"] for each in orjson.loads(body)["value"]}) == (200, {"L1"}), path

@@ -15,7 +15,7 @@ from service.reso.filter.expression import (
     LiteralType,
     Or,
 )
-from service.reso.sets.child_query import ChildCondition
+from service.reso.sets.child_condition import ChildCondition
 from service.reso.sets.child_sets import CHILD_SETS, ChildKey
 from service.reso.sets.declarations import ENTITY_SETS
 from service.reso.sets.static_sets import StaticFilter, StaticSet

@@ -10,8 +10,9 @@ from mappings.search_fields import SearchField, date_millis, decimal, flag, keyw
 from service.reso.filter.clauses import MATCH_NONE, Matcher, UnsupportedComparison, build_clause
 from service.reso.filter.expression import And, ComparisonOperator, FieldComparison, FilterLiteral, LiteralType
 from service.reso.filter.parser import parse_filter
-from service.reso.sets.child_query import ChildCondition
+from service.reso.sets.child_condition import ChildCondition
 from service.reso.sets.child_sets import CHILD_SETS, ChildSet
+from service.reso.sets.child_tokens import EVERY
 from service.reso.sets.declarations import ENTITY_SETS
 from service.reso.sets.edm_types import EdmType
 from service.reso.sets.entity_set import field_column
@@ -145,11 +146,11 @@ def test_a_bound_with_a_fraction_is_between_two_whole_numbers(sign: str, bounds:
 def test_every_child_has_a_key(child_set: ChildSet) -> None:
     """So `ne null` selects the children of all parents, and `eq null` those of none."""
     key = child_set.key
-    none = ChildCondition(child_set, parse_filter(f"{key} eq null")).of_parents
+    [(none, _)] = ChildCondition(child_set, parse_filter(f"{key} eq null")).parts
     assert none == FieldComparison(key, ComparisonOperator.EQ, NULL)
     for text, parents in (
         (f"not ({key} ne null)", none),
         (f"{key} ne null", And(())),
         (f"not ({key} eq null)", And(())),
     ):
-        assert ChildCondition(child_set, parse_filter(text)).of_parents == parents, text
+        assert ChildCondition(child_set, parse_filter(text)).parts == ((parents, EVERY),), text

@@ -10,6 +10,7 @@ from service.reso.sets.edm_types import EdmType
 from service.reso.sets.entity_set import ColumnSearch, EntityProperty, PropertyColumn, field_column
 from tests.contract.world import PARENT, World
 from tests.odata.conftest import MarketClient
+from tests.odata.expected_children import expected_children
 from tests.odata.expected_entities import KEYS, expected_entities
 from tests.odata.filter_strategies import quoted
 from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE, ODataClient
@@ -114,3 +115,34 @@ async def test_what_a_key_may_not_see_is_empty_and_no_filter(
     seen = {key: (await market.page("Member", key))["value"][0] for key in ("a", "poor")}
     assert seen["a"]["Access"] == "access_level of a test"
     assert seen["poor"] == seen["a"] | {"Access": None}
+
+
+async def test_what_is_known_of_others_finds_nobody_in_another_company(world: World, odata: ODataClient) -> None:
+    """Each filter that finds people, homes and open houses of a company finds none of it with another's key."""
+    known = {
+        "Member": ("MemberStateLicense", "MemberFullName", "MemberLastName", "MemberEmail", "OfficeName"),
+        "Office": ("OfficeMlsId", "OfficeName", "OfficeEmail"),
+        "Property": ("ListOfficeMlsId", "ListOfficeName", "ListAgentFullName"),
+    }
+    for name, properties in known.items():
+        own = expected_entities(world, name, *_companies(world, "two"))
+        foreign = expected_entities(world, name, "summit-crest")[-1]
+        for title in properties:
+            text = f"{title} eq {quoted(foreign[title])}"
+            expected = [row[KEYS[name]] for row in own if row[title] == foreign[title]]
+            page = await odata.page(name, "two", filter=text, count="true", select=KEYS[name])
+            assert [row[KEYS[name]] for row in page["value"]] == expected, text
+            assert page["@odata.count"] == len(expected)
+            assert foreign[KEYS[name]] in {
+                row[KEYS[name]] for row in await odata.walk(name, "large", MAX_PAGE_SIZE_PREFERENCE, filter=text)
+            }, text
+    houses = expected_children(world, "OpenHouse", *_companies(world, "two"))
+    day = expected_children(world, "OpenHouse", "summit-crest")[-1]["OpenHouseDate"]
+    text = f"OpenHouseDate eq {day}"
+    keys = sorted(row["OpenHouseKey"] for row in houses if row["OpenHouseDate"] == day)
+    for order in (None, "OpenHouseDate"):
+        page = await odata.page("OpenHouse", "two", filter=text, orderby=order, count="true", top=1000)
+        assert [row["OpenHouseKey"] for row in page["value"]] == keys
+        assert page["@odata.count"] == len(keys)
+    homes = await odata.page("Property", "two", filter=f"OpenHouse/any(o:o/{text})", count="true", top=1000)
+    assert [row["ListingKey"] for row in homes["value"]] == sorted({key.partition("!")[0] for key in keys})

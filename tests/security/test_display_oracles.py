@@ -55,10 +55,16 @@ _PATHS = (
     "reso/Property?$orderby=ModificationTimestamp desc&$top=3",
     "reso/Property?$orderby=ListPrice desc,BedroomsTotal",
     "reso/Property?$filter=contains(City,'it') or Longitude lt 0&$count=true",
+    "reso/Property?$filter=contains(ListAgentFullName,'ody') or startswith(ListOfficeName,'No')&$count=true",
+    "reso/Property?$filter=OpenHouse/any(o:o/OpenHouseDate eq 2026-11-22)&$count=true",
     "reso/Property('L02')",
     "reso/Property('L04')/Media?$count=true",
     "reso/Property?$select=City,Media&$expand=Media",
     "reso/Media?$count=true",
+    "reso/OpenHouse?$filter=OpenHouseDate ge 2026-01-01&$orderby=OpenHouseDate desc&$count=true",
+    "reso/OpenHouse?$filter=OpenHouseDate gt 2026-01-02&$orderby=OpenHouseDate&$skip=1",
+    "reso/OpenHouse?$orderby=OpenHouseDate&$skip=3&$top=2",
+    "reso/OpenHouse/$count?$filter=not (OpenHouseDate eq 2026-11-20)",
     "reso/EntityEvent?$count=true",
 )
 # By what is accepted. Timestamps have no coordinates, and are refused as features.
@@ -85,6 +91,8 @@ class Hidden:
         if number in _WITHHELD:
             record |= {_OPTED_OUT[0]: False, "ListPrice": self.seed, "City": f"City {self.seed}"}
             record |= {"ListingImages": [{"FullURL": f"City {at}"} for at in range(self.seed)]}
+            record |= dict.fromkeys(("ListAgentFullName", "ListOfficeName"), f"Nobody {self.seed}")
+            record["OpenHouse"] = [{"Date": f"2026-11-2{day}", "StartTime": "09:00:00"} for day in range(self.seed + 1)]
             if resource is LISTING:
                 record["Status"] = ("Active", "Expired", "Pending")[self.seed % 3]
         if number in _PLACELESS:

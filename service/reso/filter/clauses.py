@@ -6,6 +6,7 @@ Comparisons with null follow OData: nothing is greater or less than null, and nu
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
@@ -13,6 +14,7 @@ from typing import ClassVar
 from service.errors import InvalidRequest
 from service.reso.filter.expression import (
     And,
+    AnyChild,
     AnyElement,
     ComparisonOperator,
     ElementSet,
@@ -117,6 +119,10 @@ class Matcher(ABC):
     def match_elements(self, elements: ElementSet) -> Clause:  # noqa: ARG002 - only collections have elements
         """Match collections with an element of a set; raise UnsupportedComparison."""
         raise UnsupportedComparison("has one value, so any and all cannot be used")
+
+    def match_children(self, expression: FilterExpression) -> Clause:  # noqa: ARG002 - only navigation properties lead to some
+        """Match records with a child that matches; raise UnsupportedComparison or ApiError."""
+        raise UnsupportedComparison("has no entities: within any and all, write the variable alone")
 
 
 class EqualityMatcher(Matcher):
@@ -373,15 +379,15 @@ def build_clause(expression: FilterExpression, matcher_for: MatcherLookup) -> Cl
             return _negated(_comparison_clause(leaf.condition, matcher_for))
         return _comparison_clause(leaf, matcher_for)
 
-    return fold(_with_merged_alternatives(expression), of_leaf, _all_of, _any_of)
+    return fold(_with_merged_alternatives(expression), of_leaf, all_of, any_of)
 
 
-def _all_of(parts: Iterable[Clause]) -> Clause:
+def all_of(parts: Iterable[Clause]) -> Clause:
     clauses = list(parts)
     return MATCH_NONE if MATCH_NONE in clauses else {"bool": {"filter": clauses}}
 
 
-def _any_of(parts: Iterable[Clause]) -> Clause:
+def any_of(parts: Iterable[Clause]) -> Clause:
     possible = [clause for clause in parts if clause != MATCH_NONE]
     return match_any(*possible) if possible else MATCH_NONE
 
@@ -393,36 +399,47 @@ def _negated(clause: Clause) -> Clause:
 
 
 def _comparison_clause(condition: FieldCondition, matcher_for: MatcherLookup) -> Clause:
-    try:
+    with refused(condition.field):
         return _matched(condition, matcher_for(condition.field))
+
+
+@contextmanager
+def refused(field: str) -> Iterator[None]:
+    """Refuse a request that compares a property in a way that it does not support."""
+    try:
+        yield
     except UnsupportedComparison as fault:
-        raise InvalidRequest.of(FILTER, f"{condition.field} {fault}.") from None
+        raise InvalidRequest.of(FILTER, f"{field} {fault}.") from None
     except UnansweredFunction as fault:
-        raise OptionNotImplemented(FILTER, f"{fault} for {condition.field}") from None
+        raise OptionNotImplemented(FILTER, f"{fault} for {field}") from None
 
 
 def _matched(condition: FieldCondition, matcher: Matcher) -> Clause:
     match condition:
-        case InList(_, values):
-            return matcher.match_any(values)
-        case FieldComparison(_, operator, value):
-            return _compared(matcher, operator, value)
+        case InList() | FieldComparison():
+            return _compared(condition, matcher)
         case HasValue(_, value):
             return matcher.match_has(value)
         case AnyElement(_, elements):
             return matcher.match_elements(elements)
+        case AnyChild(_, expression):
+            return matcher.match_children(expression)
         case TextAlternatives() | TextCondition():
             return matcher.match_texts(condition.tests if isinstance(condition, TextAlternatives) else (condition,))
         case FunctionComparison(function, _, operator, value):
             return matcher.match_function(function, operator, value)
 
 
-def _compared(matcher: Matcher, operator: ComparisonOperator, value: FilterLiteral) -> Clause:
-    if operator is ComparisonOperator.EQ:
-        return matcher.match_any((value,))
-    if operator is ComparisonOperator.NE:
-        return _negated(matcher.match_any((value,)))
-    return matcher.match_comparison(operator, value)
+def _compared(condition: FieldComparison | InList, matcher: Matcher) -> Clause:
+    match condition:
+        case InList(_, values):
+            return matcher.match_any(values)
+        case FieldComparison(_, ComparisonOperator.EQ, value):
+            return matcher.match_any((value,))
+        case FieldComparison(_, ComparisonOperator.NE, value):
+            return _negated(matcher.match_any((value,)))
+        case FieldComparison(_, operator, value):
+            return matcher.match_comparison(operator, value)
 
 
 def _with_merged_alternatives(expression: FilterExpression) -> FilterExpression:

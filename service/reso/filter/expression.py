@@ -170,6 +170,14 @@ class AnyElement:
 
 
 @dataclass(frozen=True)
+class AnyChild:
+    """A collection of entities has one that matches. `all` is the negation of `any` for those that do not."""
+
+    field: str
+    expression: FilterExpression
+
+
+@dataclass(frozen=True)
 class And:
     """Every part holds."""
 
@@ -191,7 +199,7 @@ class Negation:
 
 
 FieldCondition = (
-    FieldComparison | InList | TextCondition | FunctionComparison | TextAlternatives | HasValue | AnyElement
+    FieldComparison | InList | TextCondition | FunctionComparison | TextAlternatives | HasValue | AnyElement | AnyChild
 )
 Leaf = FieldCondition | Negation
 FilterExpression = Leaf | And | Or

@@ -6,11 +6,14 @@ against the entity set.
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial, reduce
+from operator import and_, or_
 from typing import NamedTuple, NoReturn
 
 from service.reso.filter.expression import (
     NOW,
     And,
+    AnyChild,
     AnyElement,
     ComparisonOperator,
     ElementSet,
@@ -21,11 +24,14 @@ from service.reso.filter.expression import (
     FunctionComparison,
     HasValue,
     InList,
+    Leaf,
     LiteralType,
     Negation,
     Or,
     TextCondition,
     TextTest,
+    conditions,
+    fold,
     negated,
 )
 from service.reso.protocol import FILTER, OptionNotImplemented
@@ -101,6 +107,7 @@ class TokenReader:
         """Start at the first token; raise MalformedFilter."""
         self._tokens = tokenize(text)
         self.lookahead = next(self._tokens)
+        self.variable = ""  # of the `any` or `all` that is being read
         self._comparisons = 0
         self._values = 0
 
@@ -184,7 +191,8 @@ class TokenReader:
 
 
 _EVERYTHING = ElementSet(frozenset(), is_complement=True)
-_MAX_ELEMENT_DEPTH = 10
+# The name of an element itself, which is a text.
+_ELEMENT = ""
 
 
 def parse_elements(reader: TokenReader, field: str, *, is_all: bool) -> FilterExpression:
@@ -192,79 +200,40 @@ def parse_elements(reader: TokenReader, field: str, *, is_all: bool) -> FilterEx
     reader.expect_symbol("(")
     if not is_all and reader.accept_symbol(")"):
         return AnyElement(field, _EVERYTHING)
-    variable = reader.expect_name("a variable")
+    reader.variable = reader.expect_name("a variable")
     reader.expect_symbol(":")
-    elements = _ElementParser(reader, variable).parse_or()
+    inner = _FilterParser(reader).parse_or()
+    reader.variable = ""
     reader.expect_symbol(")")
-    return Negation(AnyElement(field, ~elements)) if is_all else AnyElement(field, elements)
+    if is_all:
+        return Negation(_any_of_elements(field, negated(inner)))
+    return _any_of_elements(field, inner)
 
 
-class _ElementParser:
-    """Parses comparisons of the variable with texts, joined by and, or and not."""
+def _any_of_elements(field: str, expression: FilterExpression) -> AnyElement | AnyChild:
+    if any(condition.field != _ELEMENT for condition in conditions(expression)):
+        return AnyChild(field, expression)
+    everything: Callable[[ElementSet, ElementSet], ElementSet] = and_
+    return AnyElement(field, fold(expression, _elements, partial(reduce, everything), partial(reduce, or_)))
 
-    def __init__(self, reader: TokenReader, variable: str) -> None:
-        self._reader = reader
-        self._variable = variable
-        self._levels = 0
 
-    def parse_or(self) -> ElementSet:
-        found = self._parse_and()
-        while self._reader.accept_word("or"):
-            found |= self._parse_and()
-        return found
-
-    def _parse_and(self) -> ElementSet:
-        found = self._parse_term()
-        while self._reader.accept_word("and"):
-            found &= self._parse_term()
-        return found
-
-    def _parse_term(self) -> ElementSet:
-        if self._reader.accept_word("not"):
-            return ~self._parse_nested()
-        return self._parse_nested() if self._reader.lookahead.text == "(" else self._parse_comparison()
-
-    def _parse_nested(self) -> ElementSet:
-        self._levels += 1
-        if self._levels > _MAX_ELEMENT_DEPTH:
-            raise MalformedFilter(f"has more than {_MAX_ELEMENT_DEPTH} levels of parentheses.")
-        self._reader.expect_symbol("(")
-        found = self.parse_or()
-        self._reader.expect_symbol(")")
-        self._levels -= 1
-        return found
-
-    def _parse_comparison(self) -> ElementSet:
-        self._reader.count_comparison()
-        if self._reader.lookahead.kind != "word":
-            literal, operator = self._reader.read_literal(), self._read_operator("eq", "ne")
-            self._read_variable()
-            return self._element_set(operator, (literal,))
-        self._read_variable()
-        operator = self._read_operator("eq", "ne", "in")
-        given = tuple(self._reader.read_list()) if operator == "in" else (self._reader.read_literal(),)
-        return self._element_set(operator, given)
-
-    def _read_variable(self) -> None:
-        name = self._reader.expect_name(f"the variable {self._variable[:40]}")
-        if self._reader.lookahead.text in {"(", "/"}:
-            raise OptionNotImplemented(FILTER, f"{name[:40]}{self._reader.lookahead.text}… within any or all")
-        if name != self._variable:
-            raise MalformedFilter(f"compares {name[:40]!r} within any or all instead of {self._variable[:40]!r}.")
-
-    def _read_operator(self, *operators: str) -> str:
-        if not (operator := self._reader.accept_word(*operators)):
-            if self._reader.lookahead.kind == "word":
-                raise OptionNotImplemented(FILTER, f"{self._reader.lookahead.text[:40]} within any or all")
-            self._reader.fail(", ".join(operators))
-        return operator
-
-    @staticmethod
-    def _element_set(operator: str, given: tuple[FilterLiteral, ...]) -> ElementSet:
-        texts = [value.text for value in given if value.type is LiteralType.TEXT]
-        if len(texts) + sum(value.type is LiteralType.NULL for value in given) < len(given):
-            raise MalformedFilter(f"compares elements with something other than {LiteralType.TEXT}.")
-        return ElementSet(frozenset(texts), is_complement=operator == "ne")
+def _elements(leaf: Leaf) -> ElementSet:
+    """Return the elements for which a condition holds."""
+    if isinstance(leaf, Negation):
+        return ~_elements(leaf.condition)
+    match leaf:
+        case InList(_, given):
+            is_complement = False
+        case FieldComparison(_, ComparisonOperator.EQ | ComparisonOperator.NE as operator, value):
+            given, is_complement = (value,), operator is ComparisonOperator.NE
+        case FieldComparison(_, operator):
+            raise OptionNotImplemented(FILTER, f"{operator} within any or all")
+        case _:
+            raise OptionNotImplemented(FILTER, "has within any or all")
+    texts = [value.text for value in given if value.type is LiteralType.TEXT]
+    if len(texts) + sum(value.type is LiteralType.NULL for value in given) < len(given):
+        raise MalformedFilter(f"compares elements with something other than {LiteralType.TEXT}.")
+    return ElementSet(frozenset(texts), is_complement)
 
 
 _LOGICAL_OPERATORS = frozenset({"and", "or", "not"})
@@ -356,11 +325,27 @@ def _parse_operand(reader: TokenReader) -> _FieldOperand | FilterLiteral | Filte
     if token.word in _LOGICAL_OPERATORS:
         reader.fail("a field or a value")
     name = reader.advance().text
+    if reader.variable and name.lower() != _NOW:
+        return _FieldOperand(_parse_member(reader, name))
     if reader.lookahead.text == "(":
         return _parse_function(reader, name)
     if reader.accept_symbol("/"):
         return _parse_path(reader, name)
     return _FieldOperand(name)
+
+
+def _parse_member(reader: TokenReader, name: str) -> str:
+    """Parse a property of the variable, after its name; return its name, empty for the element itself."""
+    if reader.lookahead.text == "(":
+        raise OptionNotImplemented(FILTER, f"{name[:40]}(… within any or all")
+    if name != reader.variable:
+        raise MalformedFilter(f"compares {name[:40]!r} within any or all instead of {reader.variable[:40]!r}.")
+    if not reader.accept_symbol("/"):
+        return _ELEMENT
+    member = reader.expect_name("a property")
+    if reader.lookahead.text in {"/", "("}:
+        raise OptionNotImplemented(FILTER, f"{name[:40]}/{member[:40]}{reader.lookahead.text}… within any or all")
+    return member
 
 
 def _parse_function(reader: TokenReader, name: str) -> _FieldOperand | FilterLiteral | FilterExpression:

@@ -147,7 +147,7 @@ class MomentMatcher(IntegerMatcher):
 
     def match_function(self, function: FieldFunction, operator: ComparisonOperator, value: FilterLiteral) -> Clause:
         """Match by year or day; raise UnsupportedComparison or UnansweredFunction."""
-        if (read := _PERIODS.get(function)) is None:
+        if (read := PERIODS.get(function)) is None:
             raise UnansweredFunction(function)
         start, end = read(value)
         within: Clause = {"range": {self.name: {"gte": start, "lt": end}}}
@@ -176,7 +176,7 @@ def _day(value: FilterLiteral) -> tuple[int, int]:
     return start, start + _MILLISECONDS_PER_DAY
 
 
-_PERIODS = {FieldFunction.YEAR: _year, FieldFunction.DATE: _day}
+PERIODS = {FieldFunction.YEAR: _year, FieldFunction.DATE: _day}
 
 
 def _start_of_day(day: dt.date) -> int:

@@ -18,12 +18,14 @@ import msgspec
 
 from mappings import AGENT, LISTING, SOLD_LISTING
 from mappings.data_dictionary import MODIFICATION_TIMESTAMP
+from mappings.open_house_tokens import Token, identity, numbered
 from mappings.resource import Resource
 from mappings.search_fields import text_in
 from service.http.responses import JsonBytes
 from service.reso.filter.clauses import IdentifierMatcher
 from service.reso.filter.value_matchers import ConstantMatcher
 from service.reso.ordering import ID
+from service.reso.sets.child_tokens import BY_DAY, TokenMatcher
 from service.reso.sets.edm_types import EdmType, to_timestamp
 from service.reso.sets.entity_set import (
     ColumnSearch,
@@ -56,20 +58,30 @@ class ChildKey(NamedTuple):
 
 
 class Child(NamedTuple):
-    """A child: its key, its values, its position in the list, and values and header of its parent."""
+    """A child: its key, its values, its position in the list, values and header of its parent, and its token."""
 
     key: ChildKey
     values: Values
     at: int
     of_parent: Any
     header: EntityHeader
+    token: Token | None = None
 
 
 @dataclass(frozen=True)
 class ChildColumn(PropertyColumn):
-    """A property of a child, which `read` returns."""
+    """A property of a child, which `read` returns; `tokens` compares the tokens that begin with it."""
 
     read: Callable[[Child], object] = field(default=lambda _: None)
+    tokens: TokenMatcher | None = None
+
+    @property
+    def is_filterable(self) -> bool:
+        return self.tokens is not None or super().is_filterable
+
+    @property
+    def is_sortable(self) -> bool:
+        return self.tokens is not None or super().is_sortable
 
 
 @dataclass(frozen=True)
@@ -78,7 +90,8 @@ class ChildSet(EntitySet):
 
     `member` is the list, `counted_by` the search field with the number of its elements, `identify` returns the suffix
     of a child's key from its values; `parent_members` are what else is read from the parent. `parent_key` and
-    `parent_type` name the properties with the key and the entity set of the parent.
+    `parent_type` name the properties with the key and the entity set of the parent. `token_of` returns the token that
+    the index has of a child, from its values and the suffix of its key.
     """
 
     member: str
@@ -86,6 +99,7 @@ class ChildSet(EntitySet):
     identify: Callable[[Values], str]
     parent_key: str
     parent_type: str = ""
+    token_of: Callable[[Values, str], Token] | None = None
     parent_members: tuple[str, ...] = ()
 
     def __hash__(self) -> int:
@@ -110,16 +124,20 @@ class ChildSet(EntitySet):
         """Return the children of a record in the order of its list."""
         decoded = self._decode(record)
         elements = getattr(decoded, self.member)
-        found: list[Child] = []
-        times: dict[str, int] = {}
-        for at, values in enumerate(elements if isinstance(elements, list) else ()):
-            if isinstance(values, dict):
-                suffix = self.identify(values)
-                times[suffix] = times.get(suffix, 0) + 1
-                # Elements of the same identity are numbered in their order.
-                suffix = suffix if times[suffix] == 1 else f"{suffix}-{times[suffix]}"
-                found.append(Child(ChildKey(parent, suffix), values, at, decoded, header))
-        return found
+        listed = elements if isinstance(elements, list) else ()
+        placed = [(at, values) for at, values in enumerate(listed) if isinstance(values, dict)]
+        suffixes = numbered(self.identify(values) for _, values in placed)
+        return [
+            Child(
+                ChildKey(parent, suffix), values, at, decoded, header, self.token_of and self.token_of(values, suffix)
+            )
+            for suffix, (at, values) in zip(suffixes, placed, strict=True)
+        ]
+
+    def tokens(self, name: str) -> TokenMatcher | None:
+        """Return how the tokens of children are compared by a property, None if there are none."""
+        columns = self.properties[name].columns.values() if name in self.properties else ()
+        return next((column.tokens for column in columns if isinstance(column, ChildColumn)), None)
 
 
 _PROPERTIES = (LISTING, SOLD_LISTING)
@@ -141,6 +159,7 @@ class _Declared(NamedTuple):
     read: Callable[[Child], object]
     search: ColumnSearch = _NOT_SEARCHED
     lookup: tuple[str, ...] = ()
+    tokens: TokenMatcher | None = None
 
 
 def _own_key(source: str) -> _Declared:
@@ -163,8 +182,8 @@ def _of_parent(member: str) -> _Declared:
     return _Declared(EdmType.STRING, member, lambda child: text_in(read(child)))
 
 
-def _value(edm: EdmType, member: str) -> _Declared:
-    return _Declared(edm, member, lambda child: child.values.get(member))
+def _value(edm: EdmType, member: str, tokens: TokenMatcher | None = None) -> _Declared:
+    return _Declared(edm, member, lambda child: child.values.get(member), tokens=tokens)
 
 
 def _text(member: str) -> _Declared:
@@ -195,13 +214,8 @@ def _media_type(values: Values) -> object:
     return short if short in _MEDIA_TYPES else kind
 
 
-def _open_house_identity(values: Values) -> str:
-    """Return day and start, for example 20261124T130000: its end and its remarks may change."""
-    day, start = (
-        "".join(filter(str.isalnum, str(values.get(name) or "").encode("ascii", "ignore").decode()))
-        for name in ("Date", "StartTime")
-    )
-    return f"{day}T{start}"
+def _open_house_token(values: Values, suffix: str) -> Token:
+    return Token.of(suffix, values.get("Date"), None)
 
 
 def _open_house_time(values: Values, member: str) -> str | None:
@@ -231,7 +245,12 @@ def _child_set(
         for resource in resources:
             group = next(known.group for known in resource.fields if known.name == member)
             columns[resource] = ChildColumn(
-                column.source, search=column.search, group=group, lookup=column.lookup, read=column.read
+                column.source,
+                search=column.search,
+                group=group,
+                lookup=column.lookup,
+                read=column.read,
+                tokens=column.tokens,
             )
         properties[title] = EntityProperty(title, column.edm, columns, is_key=title == key)
     return ChildSet(name, key, resources, properties, member, **about)
@@ -278,7 +297,7 @@ def _open_houses() -> ChildSet:
         MODIFICATION_TIMESTAMP: _modified(),
         "ListingKey": _parent_key("PlatformListingId"),
         "ListingId": _of_parent("ListingID"),
-        "OpenHouseDate": _value(EdmType.DATE, "Date"),
+        "OpenHouseDate": _value(EdmType.DATE, "Date", BY_DAY),
         **{
             name: _derived(EdmType.DATE_TIME, time, partial(_open_house_time, member=time))
             for name, time in times.items()
@@ -293,7 +312,8 @@ def _open_houses() -> ChildSet:
         member,
         declared,
         counted_by="open_house_count",
-        identify=_open_house_identity,
+        identify=lambda values: identity(values.get("Date"), values.get("StartTime")),
+        token_of=_open_house_token,
         parent_key="ListingKey",
         parent_members=("ListingID",),
     )

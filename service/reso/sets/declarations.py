@@ -112,3 +112,9 @@ _BY_SET = _navigations()
 
 def navigations(entity_set: str) -> dict[str, Navigation]:
     return _BY_SET.get(entity_set, {})
+
+
+def child_navigations(entity_set: str) -> dict[str, ChildSet]:
+    """Return the child sets to which navigation properties lead."""
+    named = {one.name: one.children for one in navigations(entity_set).values()}
+    return {name: children for name, children in named.items() if children is not None}

@@ -1,6 +1,6 @@
 """The entities that a request selects, their order, and their encoding under Data Dictionary names."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +15,8 @@ from service.reso.cost import Searched, charge_count
 from service.reso.filter.clauses import Matcher, ShownAddressMatcher, build_clause
 from service.reso.ordering import BY_KEY, ID, Position, SkipToken, SortKey, SortKind, SortOrder
 from service.reso.protocol import FILTER, ORDER_BY, SELECT, OptionNotImplemented, OrderBy
+from service.reso.sets.child_condition import ChildMatcher
+from service.reso.sets.child_sets import ChildSet
 from service.reso.sets.entity_encoder import EntityEncoder, EntityHit, entity_encoder
 from service.reso.sets.entity_rows import EntityRecords, EntityRow
 from service.reso.sets.entity_set import EntityProperty, EntitySet
@@ -22,6 +24,8 @@ from service.search.query import by_id
 
 _encode = msgspec.json.Encoder().encode
 _ROWS_OF_A_TURN = 50
+Children = Mapping[str, ChildSet]
+_NO_CHILDREN: Children = {}
 
 
 @dataclass(frozen=True)
@@ -94,25 +98,29 @@ class EntityPageSource:
         return entity_encoder(resource, self.properties)
 
 
-def query_records(call: RequestContext, entity_set: EntitySet, names: Sequence[str] | None) -> EntityPageSource:
+def query_records(
+    call: RequestContext, entity_set: EntitySet, names: Sequence[str] | None, children: Children
+) -> EntityPageSource:
     """Return the entities that the query options select, with some properties; raise InvalidRequest or Forbidden."""
     ordering = build_sort_order(call, entity_set, call.parameters[ORDER_BY] or ())
     properties = selected_properties(call, entity_set, names)
-    return EntityPageSource(call, entity_set, _selected_records(call, entity_set, ordering), properties)
+    return EntityPageSource(call, entity_set, _selected_records(call, entity_set, ordering, children), properties)
 
 
-async def count_records(call: RequestContext, entity_set: EntitySet) -> int:
+async def count_records(call: RequestContext, entity_set: EntitySet, children: Children) -> int:
     """Return the number of entities that `$filter` selects; raise InvalidRequest or Forbidden."""
-    records = _selected_records(call, entity_set, BY_KEY)
+    records = _selected_records(call, entity_set, BY_KEY, children)
     await charge_count(call, records.searched)
     return await records.count()
 
 
-def _selected_records(call: RequestContext, entity_set: EntitySet, ordering: SortOrder) -> EntityRecords:
+def _selected_records(
+    call: RequestContext, entity_set: EntitySet, ordering: SortOrder, children: Children
+) -> EntityRecords:
     sent = call.parameters[FILTER]
     selections = []
     for resource in entity_set.resources:
-        find_matcher = partial(matcher_for, call, entity_set, resource)
+        find_matcher = partial(matcher_for, call, entity_set, resource, children=children)
         clauses = () if sent is None else (build_clause(sent.expression, find_matcher),)
         selections.append(call.selection(resource, clauses))
     return EntityRecords(call, tuple(selections), ordering)
@@ -128,14 +136,20 @@ def query_record(
     )
 
 
-def matcher_for(call: RequestContext, entity_set: EntitySet, resource: Resource, name: str) -> Matcher:
-    """Return the matcher of a property in a resource; raise ApiError if the key may not filter by it, or none can."""
+def matcher_for(
+    call: RequestContext, entity_set: EntitySet, resource: Resource, name: str, *, children: Children = _NO_CHILDREN
+) -> Matcher:
+    """Return the matcher of a property in a resource; raise ApiError if the key may not filter by it, or none can.
+
+    `children` are the child sets to which navigation properties lead.
+    """
     declared = entity_set.properties.get(name)
+    if declared is None and name in children:
+        require_shown(call, children[name].properties[children[name].key], FILTER)
+        return ChildMatcher(children[name], partial(call.require, resource))
     if declared is None:
         raise InvalidRequest.of(FILTER, f"{entity_set.name} has no property {name!r}.")
-    groups = {column.group for column in declared.columns.values()}
-    if hidden := groups & call.visibility.withheld:
-        raise Forbidden.of(FILTER, f"this key may not see the field group {hidden.pop()}.")
+    require_shown(call, declared, FILTER)
     matcher = declared.matcher(resource)
     if matcher is None:
         filterable = ", ".join(entity_set.filterable)
@@ -146,6 +160,13 @@ def matcher_for(call: RequestContext, entity_set: EntitySet, resource: Resource,
     call.require(resource, column.search.fields)
     is_address = column.source_member in resource.address
     return ShownAddressMatcher(matcher) if call.visibility.display and is_address else matcher
+
+
+def require_shown(call: RequestContext, declared: EntityProperty, option: str) -> None:
+    """Raise Forbidden for a property that the key may not see."""
+    groups = {column.group for column in declared.columns.values()}
+    if hidden := groups & call.visibility.withheld:
+        raise Forbidden.of(option, f"this key may not see the field group {hidden.pop()}.")
 
 
 def selected_properties(
@@ -192,9 +213,8 @@ def _sort_key(call: RequestContext, entity_set: EntitySet, declared: EntityPrope
 
 def _require_visible(call: RequestContext, entity_set: EntitySet, declared: EntityProperty) -> None:
     """Raise Forbidden for an order that would show what the key may not see."""
+    require_shown(call, declared, ORDER_BY)
     for resource, column in declared.columns.items():
-        if column.group in call.visibility.withheld:
-            raise Forbidden.of(ORDER_BY, f"this key may not see the field group {column.group}.")
         if call.visibility.display and column.source_member in resource.address:
             reason = "this key may not see every address"
             raise Forbidden.of(ORDER_BY, f"{reason}, so {entity_set.name} has no order by {declared.name}.")

@@ -5,7 +5,7 @@ moves are read from search fields, without loading a record.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -96,10 +96,19 @@ _BATCH_SIZE = 2_500
 _KEYS_AT_ONCE, _POSITIONS_AT_ONCE = 1_000, 500
 
 
-async def count_distinct(call: RequestContext, selection: Selection, first: Resource, counted_by: str = "") -> int:
+class Counted(NamedTuple):
+    """A search field, and what a record counts for by its values there."""
+
+    field: str
+    number: Callable[[Sequence[Any]], int]
+
+
+async def count_distinct(
+    call: RequestContext, selection: Selection, first: Resource, counted_by: Counted | None = None
+) -> int:
     """Return the number of selected records whose key no record of `first` in the same scope has.
 
-    With `counted_by` return the sum that they have in that search field.
+    With `counted_by` return the sum of what they count for.
     """
     total, batch = 0, await _next_batch(call, selection, counted_by, {})
     while batch:
@@ -113,7 +122,7 @@ async def count_distinct(call: RequestContext, selection: Selection, first: Reso
 
 
 async def _next_batch(
-    call: RequestContext, selection: Selection, counted_by: str, before: dict[str, int]
+    call: RequestContext, selection: Selection, counted_by: Counted | None, before: dict[str, int]
 ) -> dict[str, int]:
     """Return the next feed keys after a batch with what each counts for, none if it was the last.
 
@@ -129,13 +138,14 @@ async def _next_batch(
         "sort": ["feed_key"],
         "stored_fields": "_none_",
     }
-    if counted_by:
-        body["docvalue_fields"] = [counted_by]
+    if counted_by is None:
+        return {str(hit["sort"][0]): 1 for hit in parse_hits(await call.search(selection.resource, body))}
+    body["docvalue_fields"] = [counted_by.field]
     hits = parse_hits(await call.search(selection.resource, body))
-    return {str(hit["sort"][0]): int(hit["fields"][counted_by][0]) if counted_by else 1 for hit in hits}
+    return {str(hit["sort"][0]): counted_by.number(hit["fields"][counted_by.field]) for hit in hits}
 
 
-async def _count_known(call: RequestContext, first: Resource, counted_by: str, batch: dict[str, int]) -> int:
+async def _count_known(call: RequestContext, first: Resource, counted_by: Counted | None, batch: dict[str, int]) -> int:
     """Return what the feed keys count for whose record the first resource has, too."""
     numbers = {identifier_from_feed_key(key): number for key, number in batch.items()}
     query = call.selection(first, (terms("_id", numbers),)).query()
@@ -153,13 +163,13 @@ async def _decode_raw(_: Resource, response: bytes) -> list[EntityHit]:
 
 
 class EntityRow(NamedTuple):
-    """A record, or the position of one, which has no source; `children` are counted where they are asked for."""
+    """A record, or the position of one, which has no source, with the doc values that are asked for."""
 
     position: Position
     resource: Resource
     id: str
     source: EntityHeader | None = None
-    children: int = 0
+    doc_values: Mapping[str, Sequence[Any]] = {}
 
     @property
     def record(self) -> Any:
@@ -207,9 +217,9 @@ class EntityRecords:
     async def _positions(self, after: Position, size: int) -> list[Position]:
         return [row.position for row in await self._merged(self._read_positions, after, size)]
 
-    async def counted(self, after: Position, size: int, counted_by: str) -> list[EntityRow]:
-        """Return the next positions after another one, with the number of children in a search field."""
-        return await self._merged(partial(self._read_positions, counted_by=counted_by), after, size)
+    async def positions(self, after: Position, size: int, field: str) -> list[EntityRow]:
+        """Return the next positions after another one, with the doc values of a search field."""
+        return await self._merged(partial(self._read_positions, field=field), after, size)
 
     async def count(self) -> int:
         """Return the total number of rows."""
@@ -258,16 +268,13 @@ class EntityRecords:
         return [self._row(selection, hit.sort, hit.source.id, hit.source) for hit in hits]
 
     async def _read_positions(
-        self, selection: Selection, after: Position, size: int, counted_by: str = ""
+        self, selection: Selection, after: Position, size: int, field: str = ""
     ) -> list[EntityRow]:
         body = self.ordering.search_body(selection, after, size)
-        fields = {"stored_fields": "_none_", "docvalue_fields": ["id", counted_by] if counted_by else ["id"]}
+        fields = {"stored_fields": "_none_", "docvalue_fields": ["id", field] if field else ["id"]}
         hits = parse_hits(await self.call.search(selection.resource, body | fields))
         return [
-            self._row(selection, hit["sort"], hit["fields"]["id"][0])._replace(
-                children=int(hit["fields"][counted_by][0]) if counted_by else 0
-            )
-            for hit in hits
+            self._row(selection, hit["sort"], hit["fields"]["id"][0])._replace(doc_values=hit["fields"]) for hit in hits
         ]
 
     def _row(

@@ -132,6 +132,14 @@ class PropertyColumn:
     lookup: tuple[str, ...] = ()
 
     @property
+    def is_filterable(self) -> bool:
+        return self.search.matcher is not None
+
+    @property
+    def is_sortable(self) -> bool:
+        return self.search.sort is not None
+
+    @property
     def is_of_record(self) -> bool:
         """Whether the value is that of the member in the record."""
         return not self.of_header and not self.feature
@@ -250,7 +258,7 @@ class EntityProperty:
     @property
     def is_filterable(self) -> bool:
         """Whether `$filter` accepts it."""
-        return all(column.search.matcher is not None for column in self.columns.values())
+        return all(column.is_filterable for column in self.columns.values())
 
     @property
     def lookup(self) -> tuple[str, ...]:
@@ -260,7 +268,7 @@ class EntityProperty:
     @property
     def is_sortable(self) -> bool:
         """Whether `$orderby` accepts it."""
-        return all(column.search.sort is not None for column in self.columns.values())
+        return all(column.is_sortable for column in self.columns.values())
 
     def matcher(self, resource: Resource) -> Matcher | None:
         """Return its matcher for a resource, None if it cannot be filtered."""

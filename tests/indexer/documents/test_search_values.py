@@ -13,7 +13,7 @@ from tests.indexer.parsed_lines import parse_line, search_fields
 from tests.records import envelope
 
 _ADDED_FIRST = frozenset({Conversion.EXACT, Conversion.FEATURE, Conversion.COUNT})
-_ADDED_LATER = frozenset({Conversion.TEXT})
+_ADDED_LATER = frozenset({Conversion.TEXT, Conversion.OPEN_HOUSES})
 _CHANGES: dict[str, Any] = {
     "ListPrice": 350_000.5,
     "LivingArea": 1200,
@@ -26,7 +26,11 @@ _CHANGES: dict[str, Any] = {
     "PoolYN": False,
     "CreatedDate": "1970-01-02",
     "ListingImages": [{"FullURL": "https://example.com/1.jpg"}, {"FullURL": "https://example.com/2.jpg"}],
-    "OpenHouse": [],
+    "OpenHouse": [
+        {"Date": "2026-11-28", "StartTime": "13:00:00"},
+        {"Date": None, "StartTime": "09:30:00"},
+        {"Date": "2026-11-28", "StartTime": "13:00:00", "EndTime": "15:00:00"},
+    ],
     "PropertyFeatures": [
         {"PropertyFeatureName": "Heating", "PropertyFeatureValues": ["Gas", "Oil"]},
         {"PropertyFeatureName": "Heating", "PropertyFeatureValues": ["Wood"]},
@@ -42,7 +46,10 @@ def test_numbers_are_those_of_the_source_and_features_are_joined() -> None:
     assert (found["latitude"], found["square_feet"], found["created"]) == (47.61, 10018.8, 86_400_000)
     assert (found["city"], found["has_pool"], found["heating"]) == ("Kent", False, ["Gas", "Oil", "Wood"])
     assert found["photo_count"] == 2
-    assert not {"longitude", "association_fee", "roof", "ghosts", "open_house_count"} & found.keys()
+    assert found["open_house_days"] == ["20261128-20261128T130000", "--T093000", "20261128-20261128T130000-2"]
+    assert not {"longitude", "association_fee", "roof", "ghosts"} & found.keys()
+    empty = search_fields(parse_line(LISTING, envelope(LISTING, {"OpenHouse": []})))
+    assert not {"open_house_count", "open_house_days"} & empty.keys()
 
 
 def test_a_value_of_any_type_is_found_as_the_text_that_is_shown() -> None:

@@ -1,0 +1,211 @@
+"""Open houses are found by their days, and homes by their open houses: exactly, in order, counted, at any position."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mappings import LISTING, SOLD_LISTING
+from tests.contract.world import World
+from tests.feed.feed_client import JsonObject
+from tests.odata.conftest import MarketClient, sold
+from tests.odata.expected_children import expected_children
+from tests.odata.expected_entities import expected_entities
+from tests.odata.filter_strategies import Searched, comparisons, examples, filter_expressions
+from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE, ODataClient
+from tests.records import envelope
+
+_DAYS = Searched(days=("OpenHouseDate",))
+_SEARCHED = _DAYS._replace(ordered=("OpenHouseKey", "ListingKey"))
+Rows = list[dict[str, Any]]
+
+
+@pytest.fixture(autouse=True)
+def _filters_of_any_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.reso.cost.MAX_FILTER_COST", 10_000)
+
+
+async def _found(odata: ODataClient, name: str, key: str, size: int, **options: object) -> list[str]:
+    """Return the keys of all pages, whose number is what each page says that it is."""
+    preference = {"Prefer": f"odata.maxpagesize={size}"}
+    page = await odata.page(name, "all", preference, count="true", select=key, **options)
+    found: list[str] = [row[key] for row in page["value"]]
+    while link := page.get("@odata.nextLink"):
+        page = await odata.follow(link)
+        found += [row[key] for row in page["value"]]
+    assert page["@odata.count"] == len(found)
+    return found
+
+
+async def test_random_filters_answer_what_python_finds(
+    world: World, odata: ODataClient, amount: Callable[[int, int], int]
+) -> None:
+    everything = expected_children(world, "OpenHouse")
+    made = filter_expressions(comparisons(everything, _SEARCHED))
+    for at, (text, holds) in enumerate(examples(made, amount(60, 2_000))):
+        expected = [row for row in everything if holds(row)]
+        keys = [row["OpenHouseKey"] for row in expected]
+        assert await _found(odata, "OpenHouse", "OpenHouseKey", (1000, 7)[at % 2], filter=text) == keys, text
+        assert int((await odata.get("OpenHouse/$count", filter=text)).raw) == len(keys), text
+        order = ("OpenHouseDate", "OpenHouseDate desc,OpenHouseKey")[at // 2 % 2]
+        days = _in_order(expected, is_descending="desc" in order)
+        assert await _found(odata, "OpenHouse", "OpenHouseKey", (1000, 7)[at % 2], filter=text, orderby=order) == days
+        for skip in {0, 1, len(days) // 2, len(days)}:
+            options = {"filter": text, "orderby": order, "skip": skip, "top": 2}
+            page = await odata.page("OpenHouse", select="OpenHouseKey", **options)
+            assert [row["OpenHouseKey"] for row in page["value"]] == days[skip : skip + 2], options
+
+
+def _in_order(rows: Rows, *, is_descending: bool = False) -> list[str]:
+    """Return keys in the order of days; rows of one day in that of their keys."""
+    rows = sorted(rows, key=lambda row: row["OpenHouseDate"] or "", reverse=False)
+    if is_descending:
+        rows.sort(key=lambda row: row["OpenHouseDate"] or "", reverse=True)
+    return [row["OpenHouseKey"] for row in rows]
+
+
+async def test_homes_are_found_by_their_open_houses(
+    world: World, odata: ODataClient, amount: Callable[[int, int], int]
+) -> None:
+    houses: dict[str, Rows] = {}
+    for row in expected_children(world, "OpenHouse"):
+        houses.setdefault(row["ListingKey"], []).append(row)
+    everything = [row["ListingKey"] for row in expected_entities(world, "Property")]
+    made = filter_expressions(comparisons([one for rows in houses.values() for one in rows], _DAYS))
+    for text, holds in examples(made, amount(30, 500)):
+        inner = text.replace("OpenHouseDate", "o/OpenHouseDate")
+        if f"year({'o/OpenHouseDate'})" in inner:
+            assert (await odata.get("Property", filter=f"OpenHouse/any(o:{inner})")).status == 501
+            continue
+        for word, judge in (("any", any), ("all", all)):
+            keys = [key for key in everything if judge(map(holds, houses.get(key, [])))]
+            asked = f"OpenHouse/{word}(o:{inner})"
+            assert await _found(odata, "Property", "ListingKey", 1000, filter=asked) == keys, asked
+    for asked in ("OpenHouse/any()", "not OpenHouse/any()", "OpenHouse/any() and ListingKey gt '8'"):
+        keys = [key for key in everything if (key in houses) is not asked.startswith("not")]
+        keys = [key for key in keys if key > "8" or "gt" not in asked]
+        assert await _found(odata, "Property", "ListingKey", 1000, filter=asked) == keys, asked
+
+
+async def test_a_filter_by_days_goes_with_one_by_time_of_change(world: World, odata: ODataClient) -> None:
+    everything = expected_children(world, "OpenHouse")
+    row = everything[len(everything) // 2]
+    day, at = row["OpenHouseDate"], row["ModificationTimestamp"]
+    for text, holds in (
+        (
+            f"OpenHouseDate ge {day} and ModificationTimestamp ge {at}",
+            lambda one: one["OpenHouseDate"] >= day and one["ModificationTimestamp"] >= at,
+        ),
+        (
+            f"OpenHouseDate ge {day} or ModificationTimestamp ge {at}",
+            lambda one: one["OpenHouseDate"] >= day or one["ModificationTimestamp"] >= at,
+        ),
+    ):
+        expected = [one["OpenHouseKey"] for one in everything if holds(one)]
+        assert await _found(odata, "OpenHouse", "OpenHouseKey", 50, filter=text) == expected
+
+
+_REFUSED = [
+    ("OpenHouse", "$filter", "OpenHouseDate ge 'x'", 400),
+    ("OpenHouse", "$filter", "OpenHouseDate ge 2026-02-30", 400),
+    ("OpenHouse", "$filter", "OpenHouseDate eq null and OpenHouseDate ne null and Nothing eq 1", 400),
+    ("OpenHouse", "$filter", "OpenHouseDate ne null or OpenHouseType eq 'Public'", 501),
+    ("OpenHouse", "$filter", "month(OpenHouseDate) eq 1", 501),
+    ("OpenHouse", "$orderby", "OpenHouseDate,ModificationTimestamp", 501),
+    ("OpenHouse", "$orderby", "OpenHouseKey,OpenHouseDate", 501),
+    ("Property", "$filter", "OpenHouse/any(o:o/Nothing eq 1)", 400),
+    ("Property", "$filter", "OpenHouse/any(o:o eq 'x')", 400),
+    ("Property", "$filter", "OpenHouse/any(o:p/OpenHouseDate eq 2026-01-01)", 400),
+    ("Property", "$filter", "OpenHouse/any(o:o/ListingKey eq 'x')", 501),
+    ("Property", "$filter", "OpenHouse eq null", 400),
+    ("Property", "$filter", "Media/any(m:m/Order eq 1)", 501),
+    ("Property", "$filter", "City/any(c:c/Name eq 'x')", 400),
+    ("Property", "$filter", "Heating/any(h:h/Name eq 'x')", 400),
+]
+
+
+@pytest.mark.parametrize(("name", "option", "text", "status"), _REFUSED)
+async def test_what_tokens_do_not_say_is_refused(
+    odata: ODataClient, name: str, option: str, text: str, status: int
+) -> None:
+    code = "invalid-parameter" if status == 400 else "not-implemented"
+    assert (await odata.get(name, **{option[1:]: text})).problem == (status, code, option)
+
+
+def _listing(identifier: str, *days: str | None, of: str = "a") -> JsonObject:
+    houses = [{"Date": day, "StartTime": "13:00:00"} for day in days]
+    record = {"PlatformListingId": identifier, "OpenHouse": houses, "Status": "Active"}
+    return envelope(LISTING, record, updated_at="2026-05-01T00:00:00Z", platform_company_id=of)
+
+
+async def test_unknown_days_come_first_and_one_day_may_have_several(market: MarketClient) -> None:
+    sales = [
+        sold(identifier, of) | {"updated_at": "2026-05-01T00:00:00Z"}
+        for of, identifiers in (("a", ("D1", "S0", "S2", "S4")), ("b", ("S1", "S3")))
+        for identifier in identifiers
+    ]
+    for sale in sales:
+        sale["record"]["OpenHouse"] = []
+    twin, old, *_ = sales
+    twin["record"]["OpenHouse"] = [{"Date": "2026-11-28", "StartTime": "09:00:00"}]
+    old["record"]["OpenHouse"] = [{"Date": "2026-11-29", "StartTime": "09:00:00"}, {"Date": None, "StartTime": None}]
+    await market.update(*sales, resource=SOLD_LISTING)
+    await market.update(
+        _listing("L4"),
+        _listing("L3", of="b"),
+        _listing("L0", "2026-11-29", None, "2026-11-28", "2026-11-28"),
+        _listing("L2", "9999-12-31", "0001-01-01"),
+        _listing("D1", "2026-11-30"),
+        _listing("L1", "2026-11-28", of="b"),
+    )
+    unknown = ["L0!T130000", "S0!T"]
+    saturday = ["L0!20261128T130000", "L0!20261128T130000-2"]
+    sunday, monday = ["L0!20261129T130000", "S0!20261129T090000"], ["D1!20261130T130000"]
+    first, last = ["L2!00010101T130000"], ["L2!99991231T130000"]
+    cases = {
+        "OpenHouseDate eq null": unknown,
+        "OpenHouseDate ge 2026-11-28 and OpenHouseDate le 2026-11-29": saturday + sunday,
+        "OpenHouseDate in (2026-11-30, null)": unknown + monday,
+        "OpenHouseDate lt 2026-11-28": first,
+        "OpenHouseDate gt 2026-11-29": monday + last,
+        "OpenHouseDate ge 9999-12-31": last,
+        "not (OpenHouseDate gt 2026-11-28)": unknown + first + saturday,
+        "OpenHouseDate ne 2026-11-28": unknown + first + sunday + monday + last,
+        "year(OpenHouseDate) eq 2026": saturday + sunday + monday,
+        "OpenHouseDate ne null": first + saturday + sunday + monday + last,
+        "OpenHouseKey ne null": unknown + first + saturday + sunday + monday + last,
+    }
+    for text, keys in cases.items():
+        for size in (1, 2, 100):
+            preference = {"Prefer": f"maxpagesize={size}"}
+            options = {"filter": text, "orderby": "OpenHouseDate"}
+            found = await market.walk("OpenHouse", "a", preference, **options)
+            assert [row["OpenHouseKey"] for row in found] == keys, (text, size)
+        page = await market.page("OpenHouse", "a", filter=text, count="true")
+        assert page["@odata.count"] == len(keys)
+        assert sorted(row["OpenHouseKey"] for row in page["value"]) == sorted(keys)
+    found = await market.walk(
+        "OpenHouse", "a", MAX_PAGE_SIZE_PREFERENCE, orderby="OpenHouseDate desc,OpenHouseKey desc"
+    )
+    assert [row["OpenHouseKey"] for row in found] == [
+        *(last + monday),
+        *(sunday[::-1] + saturday[::-1] + first + unknown[::-1]),
+    ]
+    # The open houses of another company are counted and found by neither.
+    page = await market.page("OpenHouse", "b", filter="OpenHouseDate ge 2026-01-01", count="true")
+    assert ([row["ListingKey"] for row in page["value"]], page["@odata.count"]) == (["L1"], 1)
+    homes = await market.page("Property", "a", filter="OpenHouse/any(o:o/OpenHouseDate eq 2026-11-28)", count="true")
+    assert ([row["ListingKey"] for row in homes["value"]], homes["@odata.count"]) == (["L0"], 1)
+
+
+async def test_a_page_goes_on_where_it_ended_when_open_houses_come_and_go(market: MarketClient) -> None:
+    await market.update(*(_listing(f"L{at}", "2026-11-28", "2026-11-29") for at in (0, 2, 4)))
+    options = {"filter": "OpenHouseDate ge 2026-11-28", "orderby": "OpenHouseDate"}
+    page = await market.page("OpenHouse", "a", {"Prefer": "maxpagesize=2"}, **options)
+    assert [row["OpenHouseKey"] for row in page["value"]] == ["L0!20261128T130000", "L2!20261128T130000"]
+    later = [_listing("L0", "2026-11-28", "2026-11-28"), _listing("L2", "2026-11-27"), _listing("L6", "2026-11-28")]
+    for line in later:
+        line["updated_at"] = "2026-05-01T00:00:01Z"
+    await market.update(*later)
+    rest = [row["OpenHouseKey"] for row in (await market.follow(page["@odata.nextLink"], "a"))["value"]]
+    assert rest == ["L4!20261128T130000", "L6!20261128T130000"]
