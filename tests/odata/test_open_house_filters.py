@@ -1,5 +1,6 @@
 """Open houses are found by their days, and homes by their open houses: exactly, in order, counted, at any position."""
 
+import datetime as dt
 from collections.abc import Callable
 from typing import Any
 
@@ -209,3 +210,19 @@ async def test_a_page_goes_on_where_it_ended_when_open_houses_come_and_go(market
     await market.update(*later)
     rest = [row["OpenHouseKey"] for row in (await market.follow(page["@odata.nextLink"], "a"))["value"]]
     assert rest == ["L4!20261128T130000", "L6!20261128T130000"]
+
+
+async def test_more_days_than_are_named_at_once_come_in_order(market: MarketClient) -> None:
+    """Elasticsearch names 500 tokens at once, of each of two resources whose days do not end together."""
+    days = [str(dt.date(2027, 1, 1) + dt.timedelta(days=number)) for number in range(900)]
+    sale = sold("S0", "a") | {"updated_at": "2026-05-01T00:00:00Z"}
+    sale["record"]["OpenHouse"] = [{"Date": day, "StartTime": "09:00:00"} for day in days[100::3]]
+    await market.update(sale, resource=SOLD_LISTING)
+    await market.update(_listing("L0", *days))
+    expected = sorted([*days, *days[100::3]])
+    for order, rows in (("OpenHouseDate", expected), ("OpenHouseDate desc", expected[::-1])):
+        options = {"filter": "OpenHouseDate gt 2026-12-31", "orderby": order}
+        found = await market.walk("OpenHouse", "a", {"Prefer": "maxpagesize=250"}, **options)
+        assert [row["OpenHouseDate"] for row in found] == rows
+    page = await market.page("OpenHouse", "a", orderby="OpenHouseDate desc", skip=1150, top=3)
+    assert [row["OpenHouseDate"] for row in page["value"]] == expected[::-1][1150:1153]

@@ -123,6 +123,9 @@ class ChildrenInOrder:
             if self.selection.condition.may_have(token):
                 group = self._group(token)
                 sizes[group] = sizes.get(group, 0) + number
+        if end is not None and len(sizes) > 1:
+            # It may go on behind the last token: then it comes again, whole.
+            sizes.pop(self._group(Token.read(self.properties[0].field, end)), None)
         return sizes
 
     async def _tokens(self, selection: Selection, after: str | None) -> list[tuple[str, int]]:
