@@ -92,7 +92,7 @@ async def test_a_filter_by_days_goes_with_one_by_time_of_change(world: World, od
     everything = expected_children(world, "OpenHouse")
     row = everything[len(everything) // 2]
     day, at = row["OpenHouseDate"], row["ModificationTimestamp"]
-    for text, holds in (
+    cases: tuple[tuple[str, Callable[[dict[str, Any]], bool]], ...] = (
         (
             f"OpenHouseDate ge {day} and ModificationTimestamp ge {at}",
             lambda one: one["OpenHouseDate"] >= day and one["ModificationTimestamp"] >= at,
@@ -101,7 +101,8 @@ async def test_a_filter_by_days_goes_with_one_by_time_of_change(world: World, od
             f"OpenHouseDate ge {day} or ModificationTimestamp ge {at}",
             lambda one: one["OpenHouseDate"] >= day or one["ModificationTimestamp"] >= at,
         ),
-    ):
+    )
+    for text, holds in cases:
         expected = [one["OpenHouseKey"] for one in everything if holds(one)]
         assert await _found(odata, "OpenHouse", "OpenHouseKey", 50, filter=text) == expected
 
