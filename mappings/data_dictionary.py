@@ -102,10 +102,20 @@ def _as_sources(spec: _SourceSpec) -> tuple[ValueSource, ...]:
 
 
 class DataDictionary(msgspec.Struct, frozen=True, dict=True):
-    """All entities by name, and the private fields, which are never requested."""
+    """All entities by name, and the private fields, which are never requested.
+
+    `renamed` are the navigation properties that have another name now: of each entity, the old names with the present.
+    """
 
     entities: dict[str, DictionaryEntity]
     private: frozenset[str]
+    renamed: dict[str, dict[str, str]] = {}
+
+    def names_of(self, entity: str, navigation: str) -> tuple[str, ...]:
+        """Return a navigation property and its other names, old or present."""
+        renamed = self.renamed.get(entity, {})
+        present = renamed.get(navigation, navigation)
+        return tuple(dict.fromkeys((navigation, present, *(old for old, new in renamed.items() if new == present))))
 
     def requested_fields(self, entity: str) -> tuple[str, ...]:
         """Return the fields to request from a source, the key and the time of change first."""
@@ -136,10 +146,12 @@ class DataDictionary(msgspec.Struct, frozen=True, dict=True):
 def load_dictionary(*overrides: bytes) -> DataDictionary:
     """Return `reso.toml` with the overrides of TOML texts, in turn; raise ValueError with the invalid entry."""
     merged = _parse_toml(files("mappings").joinpath("reso.toml").read_bytes())
-    private = frozenset(merged.pop("private"))
+    private, renamed = frozenset(merged.pop("private")), merged.pop("renamed")
     for override in overrides:
         merged = _apply_overrides(merged, _parse_toml(override))
-    dictionary = DataDictionary({name: _convert_entity(name, table) for name, table in merged.items()}, private)
+    dictionary = DataDictionary(
+        {name: _convert_entity(name, table) for name, table in merged.items()}, private, renamed
+    )
     _check_dictionary(dictionary)
     return dictionary
 
@@ -179,7 +191,7 @@ def alphanumeric_key(text: str) -> str:
 Table = dict[str, Any]
 
 # Tables and members that cannot be overridden.
-_FIXED_TABLES = {"private": "the private fields cannot be overridden"}
+_FIXED_TABLES = {"private": "the private fields cannot be overridden", "renamed": "the names are the Data Dictionary's"}
 _FIXED_MEMBERS = {
     "aliases": "the resources of an entity cannot be overridden",
     "types": "the types are those of the Data Dictionary",

@@ -140,9 +140,16 @@ class SourceForms:
 
     def _members(self, parent: str, place: str, name: str) -> frozenset[str] | None:
         """Return the fields of a member, None if the metadata does not have it."""
+        return self._offered_members(parent, place).get(self._member(parent, place, name))
+
+    def _offered_members(self, parent: str, place: str) -> Mapping[str, frozenset[str]]:
         metadata = self._offered[parent]
-        members = {EMBEDDED: metadata.embedded, EXPANDED: metadata.navigation}.get(place, {})
-        return members.get(self._dialect.children[name].member or name)
+        return {EMBEDDED: metadata.embedded, EXPANDED: metadata.navigation}.get(place, {})
+
+    def _member(self, parent: str, place: str, name: str) -> str:
+        """Return the name of a member: of its names, old and present, the one that the metadata has."""
+        named = self._dictionary.names_of(parent, self._dialect.children[name].member or name)
+        return next((member for member in named if member in self._offered_members(parent, place)), named[0])
 
     def select(self, name: str) -> tuple[str, ...]:
         """Return the mapped fields that an entity set has: the source may reject an unknown one.
@@ -197,7 +204,8 @@ class SourceForms:
         source, entity = self._dialect.children[name], self._dictionary.entities[name]
         offered = self._members(parent, place, name) or frozenset()
         wanted, entities = self._dictionary.requested_fields(name), self._dictionary.entities
-        select, member = tuple(field for field in wanted if field in offered) or wanted, source.member or name
+        select = tuple(field for field in wanted if field in offered) or wanted
+        member = self._member(parent, place, name)
         options = [f"$select={','.join(select)}"] if source.options and offered else []
         options += [f"$top={source.top}"] if source.top else []
         expand = f"{member}({';'.join(options)})" if options else member
@@ -225,8 +233,8 @@ WITHOUT = {
 }
 DELETIONS = "deletions"
 LISTINGS = "listings"
-# Listings without these are wrong, not only incomplete.
-_FATAL = frozenset({"media", DELETIONS, LISTINGS})
+# Listings without these are wrong or incomplete in a way that nobody would notice.
+_FATAL = frozenset({"media", "open-houses", DELETIONS, LISTINGS})
 # A company with so many properties has photos.
 _MIN_PROPERTIES = 10
 

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 import orjson
 
 from service.reso.entity_events import EVENT_ENTITY_SET, EVENT_PROPERTIES, FILTERABLE_PROPERTIES, SEQUENCE_PROPERTY
-from service.reso.sets.declarations import ENTITY_SETS, navigations
+from service.reso.sets.declarations import ENTITY_SETS, declared_navigations
 from service.reso.sets.edm_types import EdmType
 from service.reso.sets.entity_set import EntitySet
 
@@ -65,7 +65,7 @@ def _add_lookup_names(entity_type: ET.Element, entity_set: EntitySet) -> None:
 
 
 def _add_navigation_properties(entity_type: ET.Element, name: str) -> None:
-    for navigation in navigations(name).values():
+    for navigation in declared_navigations(name):
         target = f"{NAMESPACE}.{navigation.target.name}"
         kind = f"Collection({target})" if navigation.children else target
         ET.SubElement(entity_type, "NavigationProperty", {"Name": navigation.name, "Type": kind})
@@ -75,7 +75,7 @@ def _add_entity_set(
     container: ET.Element, name: str, properties: Iterable[str], filtered: Iterable[str], ordered: Iterable[str]
 ) -> None:
     element = ET.SubElement(container, "EntitySet", {"Name": name, "EntityType": f"{NAMESPACE}.{name}"})
-    for navigation in navigations(name).values():
+    for navigation in declared_navigations(name):
         ET.SubElement(element, "NavigationPropertyBinding", {"Path": navigation.name, "Target": navigation.target.name})
     can_filter, can_order = {*filtered}, {*ordered}
     _add_restriction(

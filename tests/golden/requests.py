@@ -134,7 +134,7 @@ PROPERTIES = """
 RESO = """
 /v1/reso[|?$format=json|?$format=xml|?$format=application/json;odata.metadata=none]
 /v1/reso/$metadata[|?$format=xml|?$format=json|?$format=atom]
-/v1/reso/Property?$expand=Media,OpenHouse,ListAgent,CoListAgent,BuyerAgent,ListOffice,BuyerOffice&$top=4
+/v1/reso/Property?$expand=Media,OpenHouses,OpenHouse,ListAgent,CoListAgent,BuyerAgent,ListOffice,BuyerOffice&$top=4
 /v1/reso/Property?$expand=Media($select=MediaURL,Order),ListAgent($select=MemberFullName)&$select=City&$top=3
 /v1/reso/Property('{listing}')?$expand=[Media|ListAgent,ListOffice|Media($top=1)|Nothing|Media/x]
 /v1/reso/Property('[{listing}|nothing]')/[Media|Media/$count|Media?$top=1&$count=true|ListAgent|BuyerOffice]

@@ -19,7 +19,7 @@ _LINKS = {
     "ListOffice": "Office",
     "BuyerOffice": "Office",
 }
-_ALL = ",".join(("Media", "OpenHouse", *_LINKS))
+_ALL = ",".join(("Media", "OpenHouses", *_LINKS))
 
 
 async def _by_key(odata: ODataClient, name: str, key: str) -> dict[str | None, Entity]:
@@ -43,7 +43,7 @@ async def test_related_entities_are_those_of_their_own_sets(world: World, odata:
             assert after.pop(name) == linked[target].get(before[f"{name}Key"])
         photos = sorted(children["Media"].get(before["ListingKey"], []), key=lambda row: row["Order"])
         assert after.pop("Media") == photos
-        houses = after.pop("OpenHouse")
+        houses = after.pop("OpenHouses")
         assert sorted(houses, key=lambda entity: str(entity["OpenHouseKey"])) == children["OpenHouse"].get(
             before["ListingKey"], []
         )
@@ -112,6 +112,25 @@ async def test_an_agent_that_the_key_may_not_read_is_null_and_its_fields_stay_hi
 @pytest.mark.parametrize("name", ["Member", "Media", "EntityEvent"])
 async def test_an_entity_set_without_related_entities_refuses_the_option(odata: ODataClient, name: str) -> None:
     assert (await odata.get(name, expand="Media")).problem == (501, "not-implemented", "$expand")
+
+
+async def test_open_houses_come_by_either_of_their_names(odata: ODataClient) -> None:
+    """The member of the response has the name by which it was asked for."""
+    options = {"top": 100, "select": "ListingKey"}
+    nested = "($select=OpenHouseDate)"
+    pages = [
+        (await odata.page("Property", expand=f"{name}{nested}", **options))["value"]
+        for name in ("OpenHouses", "OpenHouse")
+    ]
+    assert any(row["OpenHouses"] for row in pages[0])
+    assert [row["OpenHouses"] for row in pages[0]] == [row["OpenHouse"] for row in pages[1]]
+    both = (await odata.page("Property", expand="OpenHouse,OpenHouses", **options))["value"]
+    assert all(row["OpenHouse"] == row["OpenHouses"] for row in both)
+    refused = await odata.get("Property", expand="OpenHous")
+    assert "it has Media, OpenHouses, ListAgent" in str(refused.body)
+    raw = (await odata.request("$metadata")).raw.decode()
+    assert '<NavigationProperty Name="OpenHouses" Type="Collection(org.reso.metadata.OpenHouse)"' in raw
+    assert '<NavigationProperty Name="OpenHouse"' not in raw
 
 
 async def test_metadata_names_the_related_entities(odata: ODataClient) -> None:

@@ -4,7 +4,7 @@ They follow from the Data Dictionary mapping (`mappings.data_dictionary`) and th
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mappings import RESOURCES
 from mappings.data_dictionary import MODIFICATION_TIMESTAMP, DictionaryEntity, load_dictionary
@@ -89,6 +89,7 @@ class Navigation:
     name: str
     target: EntitySet
     key_property: str = ""
+    is_former: bool = False  # under a name that the Data Dictionary had before
 
     @property
     def children(self) -> ChildSet | None:
@@ -100,17 +101,22 @@ def _navigations() -> dict[str, dict[str, Navigation]]:
     members = ("ListAgent", "CoListAgent", "BuyerAgent")
     offices = ("ListOffice", "BuyerOffice")
     declared = [
-        *(Navigation(name, CHILD_SETS[name]) for name in ("Media", "OpenHouse")),
+        Navigation("Media", CHILD_SETS["Media"]),
+        Navigation("OpenHouses", CHILD_SETS["OpenHouse"]),
         *(Navigation(name, RECORD_SETS["Member"], f"{name}Key") for name in members),
         *(Navigation(name, RECORD_SETS["Office"], f"{name}Key") for name in offices),
     ]
-    return {"Property": {one.name: one for one in declared}}
+    known = {one.name: one for one in declared}
+    renamed = DATA_DICTIONARY.renamed["Property"].items()
+    former = {old: replace(known[new], name=old, is_former=True) for old, new in renamed if new in known}
+    return {"Property": known | former}
 
 
 _BY_SET = _navigations()
 
 
 def navigations(entity_set: str) -> dict[str, Navigation]:
+    """Return the navigation properties that requests may name, also by the names of before."""
     return _BY_SET.get(entity_set, {})
 
 
@@ -118,3 +124,8 @@ def child_navigations(entity_set: str) -> dict[str, ChildSet]:
     """Return the child sets to which navigation properties lead."""
     named = {one.name: one.children for one in navigations(entity_set).values()}
     return {name: children for name, children in named.items() if children is not None}
+
+
+def declared_navigations(entity_set: str) -> list[Navigation]:
+    """Return those of the present Data Dictionary."""
+    return [one for one in navigations(entity_set).values() if not one.is_former]

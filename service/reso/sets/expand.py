@@ -22,7 +22,7 @@ from service.reso.protocol import EXPAND
 from service.reso.query_options import ExpandItem
 from service.reso.sets.child_query import encode_children
 from service.reso.sets.child_sets import ChildSet
-from service.reso.sets.declarations import Navigation, navigations
+from service.reso.sets.declarations import Navigation, declared_navigations, navigations
 from service.reso.sets.entity_query import EntityPageSource, selected_properties
 from service.reso.sets.entity_rows import EntityRecords, EntityRow
 from service.reso.sets.entity_set import EntityProperty, EntitySet
@@ -190,7 +190,7 @@ def expand(
     """Return a source with the entities that `$expand` names; raise InvalidRequest for an unknown name."""
     known = navigations(source.name)
     if unknown := [item.name for item in items if item.name not in known]:
-        possible = ", ".join(known)
+        possible = ", ".join(one.name for one in declared_navigations(source.name))
         raise InvalidRequest.of(EXPAND, f"{source.name} has no navigation property {unknown[0]!r}; it has {possible}.")
     expansions = tuple(
         Expansion(known[item.name], selected_properties(call, known[item.name].target, item.select, EXPAND))

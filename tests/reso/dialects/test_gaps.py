@@ -17,33 +17,41 @@ from tests.reso.sync.open_mirror import small_world
 from tests.reso.test_replicate_command import TOKEN, replicate
 
 
-async def test_a_source_without_photos_ends_with_1_unless_that_is_intended(bench: Bench, tmp_path: Path) -> None:
-    missing = "The source has no Media. If that is intended, give --without media."
+async def test_a_source_without_photos_or_open_houses_ends_with_1_unless_that_is_intended(
+    bench: Bench, tmp_path: Path
+) -> None:
+    missing = [
+        "The source has no Media. If that is intended, give --without media.",
+        "The source has no OpenHouse. If that is intended, give --without open-houses.",
+    ]
     without = frozenset({"Media", "OpenHouse", "Property.ListAgentKey"})
     with serve_in_thread(ServerSettings(token=TOKEN, without=without), small_world(media=0, open_houses=0)) as server:
         code, out, err = await replicate(bench, server, tmp_path)
-        assert (code, missing in err) == (1, True), err
-        noted = ["The source has no OpenHouse.", "Property of the source has no ListAgentKey."]
-        assert lines(out)[-1]["missing"] == [missing, *noted]
+        assert (code, all(text in err for text in missing)) == (1, True), err
+        noted = ["Property of the source has no ListAgentKey."]
+        assert lines(out)[-1]["missing"] == [*missing, *noted]
         _, shown, _ = await run(bench, "status")
-        assert all(text in " ".join(shown.split()) for text in (missing, *noted)), shown
+        assert all(text in " ".join(shown.split()) for text in (*missing, *noted)), shown
         code, out, err = await replicate(bench, server, tmp_path, "--without", "media")
+        assert (code, lines(out)[-1]["missing"]) == (1, [*missing[1:], *noted]), err
+        code, out, err = await replicate(bench, server, tmp_path, "--without", "media", "--without", "open-houses")
         assert (code, lines(out)[-1]["missing"]) == (0, noted), err
 
 
-@pytest.mark.parametrize("how", ["withheld", "empty"])
-async def test_photos_that_do_not_come_are_a_problem(bench: Bench, tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize("how", ["withheld", "empty", "open-houses"])
+async def test_photos_and_open_houses_that_do_not_come_are_a_problem(bench: Bench, tmp_path: Path, how: str) -> None:
     """A set that the licence does not cover, and a set without records."""
-    withheld = frozenset({"Media"} if how == "withheld" else ())
-    world = small_world(media=16 if how == "withheld" else 0)
+    withheld = frozenset({"withheld": {"Media"}, "open-houses": {"OpenHouse"}}.get(how, ()))
+    world, kind = small_world(media=0 if how == "empty" else 16), how if how == "open-houses" else "media"
     said = {
         "withheld": "Media returned 403: Your licence does not cover Media. Media is not read. If that is intended",
         "empty": "No record of the source has Media, so no listing has photos.",
+        "open-houses": "OpenHouse is not read. If that is intended, give --without open-houses.",
     }[how]
     with serve_in_thread(ServerSettings(token=TOKEN, withheld=withheld), world) as server:
         code, _, err = await replicate(bench, server, tmp_path)
         assert (code, said in err) == (1, True), err
-        code, _, err = await replicate(bench, server, tmp_path, "--without", "media")
+        code, _, err = await replicate(bench, server, tmp_path, "--without", kind)
         assert (code, said in err) == (0, False), err
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from mappings import LISTING
 from tests.indexer.conftest import Bench
-from tests.reso.dialects.providers import BRIDGE, PROVIDERS, provider_replica
+from tests.reso.dialects.providers import BRIDGE, PROVIDERS, SPARK, provider_replica
 from tests.reso.expected_index import differences
 from tests.reso.server.reso_server import ResoServer
 from tests.reso.server.running import serve_in_thread
@@ -98,6 +99,18 @@ async def test_the_limits_that_a_profile_documents_are_kept_also_by_a_run_that_i
         assert await replica.run() == SIGKILLED
         assert await replica.run() == 0, replica.said
         assert (server.violations, await differences(bench, server)) == (0, {})
+
+
+async def test_open_houses_come_under_their_present_name_too(bench: Bench, tmp_path: Path) -> None:
+    """The Data Dictionary has renamed the member of Property, so sources have the one or the other."""
+    provider = PROVIDERS["spark"]
+    dialect = replace(SPARK, member_names={"OpenHouse": "OpenHouses"}, limits=())
+    with serve_in_thread(provider.settings(dialect=dialect), provider.world(5, **_FEW)) as server:
+        replica = provider_replica("spark", bench, server, tmp_path)
+        assert await replica.run() == 0, replica.said
+        listings = [row["record"] for row in (await bench.served(LISTING)).values() if not row["deleted"]]
+        assert any(record["OpenHouse"] for record in listings)
+        assert await differences(bench, server) == {}
 
 
 @pytest.mark.parametrize("is_counted", [True, False])

@@ -249,12 +249,12 @@ _CHILD = re.compile(r"(?P<child>\w+)(?:\(\$select=(?P<fields>[\w,]+)\))?")
 def _expansion(resource: str, text: str, dialect: Dialect) -> Mapping[str, tuple[str, ...] | None]:
     found: dict[str, tuple[str, ...] | None] = {}
     for part in re.split(r",(?![^()]*\))", text) if text else ():
-        named = _CHILD.fullmatch(part)
-        if named is None or named["child"] not in dialect.expanded.get(resource, ()):
+        named, members = _CHILD.fullmatch(part), dialect.expanded_members(resource)
+        if named is None or named["child"] not in members:
             raise bad_option("$expand", f"{resource} has no {part}")
         if named["fields"] and not dialect.expands_with_options:
             raise bad_option("$expand", "no options are supported in it")
-        found[named["child"]] = tuple(named["fields"].split(",")) if named["fields"] else None
+        found[members[named["child"]]] = tuple(named["fields"].split(",")) if named["fields"] else None
     return found
 
 

@@ -160,7 +160,9 @@ class ResponseBuilder:
         selected = entity.fields if query.select is None else query.select
         children = dict.fromkeys(name for name in embedded if name in selected) | dict(query.expand)
         return {name: record.get(name) for name in selected if name not in children} | {
-            child: [_only(row, fields) for row in self._store.children_of(entity.name, record[entity.key], child)]
+            self._dialect.member_names.get(child, child): [
+                _only(row, fields) for row in self._store.children_of(entity.name, record[entity.key], child)
+            ]
             for child, fields in children.items()
         }
 
@@ -183,9 +185,9 @@ def metadata(entities: Iterable[EntityType], dialect: Dialect) -> ServerResponse
         ET.SubElement(ET.SubElement(described, "Key"), "PropertyRef", {"Name": entity.key})
         for field, kind in entity.fields.items():
             ET.SubElement(described, "Property", {"Name": field, "Type": kind})
-        for child in dialect.expanded.get(entity.name, ()):
+        for member, child in dialect.expanded_members(entity.name).items():
             kind = f"Collection({_NAMESPACE}.{child})"
-            ET.SubElement(described, "NavigationProperty", {"Name": child, "Type": kind})
+            ET.SubElement(described, "NavigationProperty", {"Name": member, "Type": kind})
         if entity.name not in dialect.not_addressable:
             kind = f"{_NAMESPACE}.{entity.name}"
             ET.SubElement(container, "EntitySet", {"Name": entity.name, "EntityType": kind})

@@ -36,6 +36,9 @@ class Dialect:
 
     embedded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # children that are members of a record
     expanded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # children that $expand adds
+    member_names: Mapping[str, str] = field(
+        default_factory=dict
+    )  # of expanded children: by default those of the entity
     expands_with_options: bool = False  # $expand=Media($select=...)
     not_addressable: frozenset[str] = frozenset()  # entity types without a set of their own
 
@@ -53,6 +56,10 @@ class Dialect:
     def children_of(self, resource: str) -> tuple[str, ...]:
         """Return the children that come with a record of a resource, not from a set of their own."""
         return self.embedded.get(resource, ()) + self.expanded.get(resource, ())
+
+    def expanded_members(self, resource: str) -> dict[str, str]:
+        """Return the children that $expand adds to a resource, by the names of their members."""
+        return {self.member_names.get(child, child): child for child in self.expanded.get(resource, ())}
 
 
 class ServerFault(StrEnum):
