@@ -23,7 +23,7 @@ import orjson
 from indexer.documents.builder import PendingDocument
 from indexer.documents.companies import Companies, companies_from_source
 from indexer.documents.line_parser import ChunkReader, LineParser, ParsedChunk
-from indexer.names import NAME_TARGETS, name_in
+from indexer.names import NAME_TARGETS, name_in, zone_in
 from indexer.reporting.report import (
     EmptiedField,
     FaultKind,
@@ -136,7 +136,7 @@ def check_source(
             check.skipped = sum(check.skip_reasons.values())
             check.warnings = notes.warnings.get(resource.alias, [])
             check.merged, check.references = ledger.merged(resource), ledger.references(resource)
-            for name, fill in zip(resource.names, check.fills, strict=False):
+            for name, fill in zip(resource.filled, check.fills, strict=False):
                 ledger.count_names(resource, name, fill)
             check.fills = [fill for fill in check.fills if fill.filled or fill.empty]
     tables = source if isinstance(source, TableSource) else None
@@ -181,7 +181,7 @@ def _inspect(
 
 def _fills_of(resource: Resource) -> list[FilledField]:
     """Return the fields that are filled: first the names, then the days on the market."""
-    names = [FilledField(name.member, name.target) for name in resource.names]
+    names = [FilledField(name.member, name.target) for name in resource.filled]
     return [*names, FilledField("DaysOnMarket", "ListingContractDate and SoldDate")] if names else []
 
 
@@ -192,8 +192,9 @@ def _count_fills(
     if not resource.names:
         return
     *of_names, days = fills
-    for name, fill in zip(resource.names, of_names, strict=True):
-        if not record[name.member] and not record[name.reference]:
+    for name, fill in zip(resource.filled, of_names, strict=True):
+        is_lacking = document.zoneless if name is resource.zone_of else not record[name.member]
+        if is_lacking and not record[name.reference]:
             fill.add_empty(f"{name.reference} is empty, too")
     if record["DaysOnMarket"] is not None:
         days.filled += orjson.loads(document.line.data)["record"].get("DaysOnMarket") is None
@@ -338,13 +339,14 @@ PRAGMA journal_mode = off; PRAGMA synchronous = off; PRAGMA cache_size = -{_CACH
 CREATE TABLE lines (resource TEXT, id TEXT, content INTEGER, company TEXT, file TEXT, number INTEGER);
 CREATE TABLE refs (resource TEXT, field TEXT, target TEXT, value TEXT, count INTEGER, file TEXT, number INTEGER,
                    PRIMARY KEY (resource, field, value)) WITHOUT ROWID;
-CREATE TABLE names (resource TEXT, id TEXT, company TEXT, name TEXT, PRIMARY KEY (resource, id)) WITHOUT ROWID;
+CREATE TABLE names (resource TEXT, id TEXT, company TEXT, name TEXT, zone TEXT,
+                    PRIMARY KEY (resource, id)) WITHOUT ROWID;
 CREATE TABLE gaps (resource TEXT, field TEXT, target TEXT, value TEXT, company TEXT, count INTEGER,
                    PRIMARY KEY (resource, field, value, company)) WITHOUT ROWID;
 """
 _GAPS = """
 SELECT SUM(count), SUM(count * (names.id IS NULL)), SUM(count * (names.company <> gaps.company)),
-       SUM(count * (names.company = gaps.company AND names.name IS NULL))
+       SUM(count * (names.company = gaps.company AND names.{value} IS NULL))
 FROM gaps LEFT JOIN names ON names.resource = target AND id = value WHERE gaps.resource = ? AND field = ?
 """
 _MERGED = """
@@ -396,8 +398,10 @@ def _references_of(resource: Resource) -> list[tuple[str, Resource]]:
     ]
 
 
-def _name(record: dict[str, Any]) -> str | None:
-    return name_in(SimpleNamespace(**record))
+def _values(record: dict[str, Any]) -> tuple[str | None, str | None]:
+    """Return the name and the time zone that listings may get from a record."""
+    holder = SimpleNamespace(**{"timezone": None, **record})
+    return name_in(holder), zone_in(holder)
 
 
 @contextmanager
@@ -431,8 +435,8 @@ class IdentifierLedger:
             "INSERT INTO gaps VALUES (?, ?, ?, ?, ?, 1) ON CONFLICT DO UPDATE SET count = count + 1", gaps
         )
         if resource.alias in NAME_TARGETS:
-            named = [(resource.alias, one.id, one.company, _name(record)) for one, record in documents]
-            self._database.executemany("INSERT OR REPLACE INTO names VALUES (?, ?, ?, ?)", named)
+            named = [(resource.alias, one.id, one.company, *_values(record)) for one, record in documents]
+            self._database.executemany("INSERT OR REPLACE INTO names VALUES (?, ?, ?, ?, ?)", named)
 
     def index(self) -> None:
         self._database.execute("CREATE INDEX identifiers ON lines (resource, id)")
@@ -448,12 +452,14 @@ class IdentifierLedger:
 
     def count_names(self, resource: Resource, name: NameOf, fill: FilledField) -> None:
         """Count the lines whose name is found in the source, and those where it is not."""
-        row = self._database.execute(_GAPS, (resource.alias, name.member)).fetchone()
+        value = "zone" if name is resource.zone_of else "name"
+        row = self._database.execute(_GAPS.format(value=value), (resource.alias, name.member)).fetchone()
         lines, unknown, foreign, nameless = (int(count or 0) for count in row)
         fill.filled += lines - unknown - foreign - nameless
         fill.add_empty(f"no such record in {name.target} of the source; a load looks at the live ones, too", unknown)
         fill.add_empty(f"another company has the record in {name.target}", foreign)
-        fill.add_empty(f"the record in {name.target} has no name", nameless)
+        wanted = "time zone" if value == "zone" else "name"
+        fill.add_empty(f"the record in {name.target} has no {wanted}", nameless)
 
     def references(self, resource: Resource) -> list[ReferenceCheck]:
         return [self._reference(resource, name, target) for name, target in _references_of(resource)]

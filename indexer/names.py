@@ -1,7 +1,8 @@
-"""Names of agents and offices that listings have where their source lacks them.
+"""Names of agents and offices, and time zones of offices, that listings have where their source lacks them.
 
 A listing refers to its agents and its office. Where its source leaves out their names, it is loaded with those that
-agents and offices have, of its own company alone: a key of one company could not read the others. The document says
+agents and offices have, of its own company alone: a key of one company could not read the others. The time zone of its
+open houses is that of its office, too. The document says
 which names its source lacks, so the source's own name counts as soon as there is one. Its version is that of what the
 source says, so its order among other states does not depend on names.
 
@@ -12,7 +13,7 @@ names, as an update like any other. A document of the control index says how far
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from elasticsearch import NotFoundError
@@ -20,11 +21,12 @@ from elasticsearch import NotFoundError
 from indexer.bulk import AdaptiveLimit
 from indexer.changes.update_writer import UpdateWriter
 from indexer.documents.builder import NO_LINE, Marked, PendingDocument, document_builder, stored_envelope
-from indexer.documents.normalizer import Gap
+from indexer.documents.normalizer import Gap, fill_gap, gap_value
 from indexer.lock import ignore_wait
 from indexer.scan import StoredDocument, fetch_documents, scan_documents, scan_rows
 from indexer.settings import IndexerContext
 from mappings import LISTING, Resource
+from mappings.open_houses import TIME_ZONE, find_time_zone
 from mappings.stored_document import lacking_members, split_document_id
 
 # Each of some 100 bytes.
@@ -32,13 +34,14 @@ _MAX_REMEMBERED = 200_000
 # The most listings that one run writes again because of names; the next one goes on.
 MAX_CARRIED = 100_000
 
-NAME_TARGETS = tuple(sorted({name.target for name in LISTING.names}))
+NAME_TARGETS = tuple(sorted({name.target for name in LISTING.filled}))
 
 
 class _NamedRecord(msgspec.Struct, gc=False):
     name: Any = None
     first_name: Any = None
     last_name: Any = None
+    timezone: Any = None
 
 
 class _Holder(msgspec.Struct, gc=False):
@@ -66,6 +69,23 @@ async def _nothing() -> None:
     """Do nothing: everything is visible."""
 
 
+def zone_in(record: Any) -> str | None:
+    """Return the time zone of an office, None if it has none that is known."""
+    zone = record.timezone
+    return zone if isinstance(zone, str) and find_time_zone(zone) is not None else None
+
+
+class _Known(NamedTuple):
+    """What a record has that others lack, and its company."""
+
+    company: str = ""
+    name: str | None = None
+    zone: str | None = None
+
+
+_NOBODY = _Known()
+
+
 @dataclass
 class Names:
     """The names that a run has looked up, in the candidates that it has built, `built`, and otherwise in what is live.
@@ -76,7 +96,7 @@ class Names:
     context: IndexerContext
     built: Mapping[str, str] = field(default_factory=dict)
     before_look_up: Callable[[], Awaitable[None]] = _nothing
-    _known: dict[tuple[str, str], tuple[str, str | None]] = field(default_factory=dict)
+    _known: dict[tuple[str, str], _Known] = field(default_factory=dict)
 
     def forget(self) -> None:
         """Look all names up again: agents or offices may have changed."""
@@ -97,18 +117,20 @@ class Names:
         ]
 
     async def look_up(self, gaps: Iterable[Gap]) -> None:
-        wanted = {(gap.target, gap.key) for gap in gaps} - self._known.keys()
-        if not wanted:
+        """Find what some gaps need. Chunks are written at once: only what was found is known to the others."""
+        needed = {(gap.target, gap.key) for gap in gaps}
+        held = {key: self._known[key] for key in needed & self._known.keys()}
+        if not (wanted := needed - held.keys()):
             return
         await self.before_look_up()
-        if len(self._known) + len(wanted) > _MAX_REMEMBERED:
-            self.forget()
+        found = dict.fromkeys(wanted, _NOBODY)
         for target in NAME_TARGETS:
-            keys = sorted(key for of, key in wanted if of == target)
-            self._known |= {(target, key): ("", None) for key in keys}
-            for document in await self._fetched(target, keys):
+            for document in await self._fetched(target, sorted(key for of, key in wanted if of == target)):
                 holder = _decode_holder(document.source)
-                self._known[target, holder.id] = holder.company, name_in(holder.record)
+                found[target, holder.id] = _Known(holder.company, name_in(holder.record), zone_in(holder.record))
+        if len(self._known) + len(found) > _MAX_REMEMBERED:
+            self.forget()
+        self._known |= held | found
 
     async def _fetched(self, target: str, keys: Sequence[str]) -> list[StoredDocument]:
         index = self.built.get(target, self.context.connection.prefix + target)
@@ -119,8 +141,10 @@ class Names:
 
     def of(self, company: str, gaps: Iterable[Gap]) -> dict[str, str]:
         """Return the names of some gaps that were looked up, by member."""
-        found = {gap.member: self._known.get((gap.target, gap.key), ("", None)) for gap in gaps}
-        return {member: name for member, (owner, name) in found.items() if name is not None and owner == company}
+        known = {gap.member: self._known.get((gap.target, gap.key), _NOBODY) for gap in gaps}
+        own = {member: found for member, found in known.items() if found.company == company}
+        values = {member: found.zone if member == TIME_ZONE else found.name for member, found in own.items()}
+        return {member: value for member, value in values.items() if value is not None}
 
 
 class Reached(msgspec.Struct, frozen=True):
@@ -238,18 +262,18 @@ class _StoredListing:
         members = lacking_members(head.reason)
         gaps = [
             Gap(member, target, getattr(envelope.record, reference))
-            for member, reference, target in resource.names
+            for member, reference, target in resource.filled
             if member in members
         ]
         return cls(head, envelope, exact, tuple(gaps))
 
     def renamed(self, resource: Resource, names: Names) -> PendingDocument | None:
         """Return the document with its present names, None if it has them."""
-        head, record = self.head, self.envelope.record
+        head, envelope = self.head, self.envelope
         present = names.of(head.company, self.gaps)
-        if all(getattr(record, gap.member) == present.get(gap.member) for gap in self.gaps):
+        if all(gap_value(envelope, gap.member) == present.get(gap.member) for gap in self.gaps):
             return None
         for gap in self.gaps:
-            setattr(record, gap.member, present.get(gap.member))
+            fill_gap(envelope, gap.member, present.get(gap.member))
         build = document_builder(resource)
-        return build(NO_LINE, self.envelope, head.company, self.exact, Marked(head.reason, head.version))
+        return build(NO_LINE, envelope, head.company, self.exact, Marked(head.reason, head.version))

@@ -299,6 +299,7 @@ class ResourceUpdater:
         named = {document.id: document for document in await self.names.fill(documents.values())}
         result, report = await writer.apply(named), self._report
         report.note = None
+        report.zoneless += sum(document.zoneless for document in named.values())
         report.indexed += result.indexed
         report.unchanged += result.unchanged
         report.stale += len(result.stale)

@@ -79,6 +79,7 @@ class DictionaryEntity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     inactive: ValueSource | None = None
     not_public: ValueSource | None = None
     source_agent_id: _SourceSpec = ()
+    time_zone: _SourceSpec = ()
     filter: str = ""
 
     def sources_for(self, field: str) -> tuple[ValueSource, ...]:
@@ -90,8 +91,13 @@ class DictionaryEntity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         return _as_sources(self.source_agent_id)
 
     @property
+    def time_zone_sources(self) -> tuple[ValueSource, ...]:
+        """Return the sources of the time zone that local times are in."""
+        return _as_sources(self.time_zone)
+
+    @property
     def value_sources(self) -> Iterator[ValueSource]:
-        for spec in (*self.fields.values(), self.source_agent_id):
+        for spec in (*self.fields.values(), self.source_agent_id, self.time_zone):
             yield from _as_sources(spec)
         yield from (value for value in (self.inactive, self.not_public) if value is not None)
 
@@ -328,6 +334,7 @@ def _declared_sources(name: str, entity: DictionaryEntity) -> Iterator[tuple[str
     for field in entity.fields:
         yield from ((f"{name}.fields.{field}", value) for value in entity.sources_for(field))
     yield from ((f"{name}.source_agent_id", value) for value in entity.source_agent_id_sources)
+    yield from ((f"{name}.time_zone", value) for value in entity.time_zone_sources)
     for member in ("inactive", "not_public"):
         if (value := getattr(entity, member)) is not None:
             yield f"{name}.{member}", value

@@ -25,6 +25,7 @@ from mappings.fields import (
     uuid,
 )
 from mappings.open_house_tokens import DAYS
+from mappings.open_houses import TIME_ZONE
 from mappings.resource import NameOf, Resource
 from mappings.search_fields import (
     SearchField,
@@ -33,6 +34,7 @@ from mappings.search_fields import (
     doc_value,
     element_count,
     envelope_keyword,
+    envelope_text,
     envelope_timestamp,
     feature,
     flag,
@@ -204,6 +206,8 @@ _NAMES = (
     NameOf("SecondaryListAgentFullName", "SecondaryListAgentUUID", "agents"),
     NameOf("ListOfficeName", "ListAgentPlatformOfficeID", "offices"),
 )
+# The time zone of open houses is that of the office, unless the source has that of the property.
+_ZONE_OF = NameOf(TIME_ZONE, "ListAgentPlatformOfficeID", "offices")
 _TIMESTAMPS = {"PlatformListingId": "id", "ListingID": "listing_id"}
 _SEARCH_FIELDS: tuple[SearchField, ...] = (
     keyword("agents", "ListAgentUUID", "SecondaryListAgentUUID", refers_to="agents"),
@@ -244,6 +248,7 @@ _SEARCH_FIELDS: tuple[SearchField, ...] = (
     element_count("photo_count", "ListingImages"),
     element_count("open_house_count", "OpenHouse"),
     open_houses(DAYS, "OpenHouse"),
+    envelope_text(TIME_ZONE),
     *(feature(underscore(name), shown) for shown, name in _load_property_features().items()),
 )
 
@@ -271,8 +276,9 @@ LISTING = Resource(
     timestamps=_TIMESTAMPS,
     volatile=_VOLATILE,
     address=ADDRESS_MEMBERS,
-    envelope_members=frozenset({"property_type_id", "shared_partner_data_updated_at"}),
+    envelope_members=frozenset({"property_type_id", TIME_ZONE, "shared_partner_data_updated_at"}),
     names=_NAMES,
+    zone_of=_ZONE_OF,
 )
 
 SOLD_LISTING = Resource(
@@ -297,10 +303,11 @@ SOLD_LISTING = Resource(
     timestamps=_TIMESTAMPS,
     volatile=_VOLATILE,
     address=ADDRESS_MEMBERS,
-    envelope_members=frozenset({"property_type_id"}),
+    envelope_members=frozenset({"property_type_id", TIME_ZONE}),
     names=(
         *_NAMES,
         NameOf("BuyerAgentFullName", "BuyerAgentUUID", "agents"),
         NameOf("BuyerAgentOfficeName", "BuyerAgentPlatformOfficeID", "offices"),
     ),
+    zone_of=_ZONE_OF,
 )

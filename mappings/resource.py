@@ -33,7 +33,8 @@ class Resource:
     `SYSTEM_FIELDS`; `timestamps` maps, for `timestamps_only`, each returned member to its search field;
     `volatile` are members whose change alone is not an update; `address` are the members that keys with a display
     licence see only of records whose address may be displayed (`mappings.visibility`); `envelope_members` are the
-    members of the source's envelope that belong to this resource. `names` are filled where a source lacks them.
+    members of the source's envelope that belong to this resource. `names` are filled where a source lacks them, and so
+    is the time zone of open houses, `zone_of`, which is a member of the envelope.
     """
 
     name: str
@@ -46,6 +47,12 @@ class Resource:
     address: frozenset[str] = frozenset()
     envelope_members: frozenset[str] = frozenset()
     names: tuple[NameOf, ...] = ()
+    zone_of: NameOf | None = None
+
+    @property
+    def filled(self) -> tuple[NameOf, ...]:
+        """What other records fill."""
+        return (*self.names, self.zone_of) if self.zone_of else self.names
 
     @cached_property
     def identifier_form(self) -> TextForm | None:

@@ -10,6 +10,7 @@ import orjson
 
 from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING, Resource
 from mappings.fields import Field, FieldKind, TextForm
+from mappings.open_houses import TIME_ZONE
 
 COMPANY_KEY = "acme"
 UUID_OF_A_TEST = "0b0e6d3c-5f0d-4f35-9d3c-111111111111"
@@ -59,8 +60,9 @@ def _value(field: Field) -> Any:
 
 def envelope(resource: Resource, record_changes: Mapping[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
     """Return a valid envelope; `changes` are its own members, a change to None leaves the member out."""
-    company = {} if resource is COMPANY else {"platform_company_id": COMPANY_KEY}
-    made = {**company, "updated_at": UPDATED_AT, "record": record(resource, **(record_changes or {})), **changes}
+    own: dict[str, Any] = {} if resource is COMPANY else {"platform_company_id": COMPANY_KEY}
+    own |= {TIME_ZONE: "America/Los_Angeles"} if TIME_ZONE in resource.envelope_members else {}
+    made = {**own, "updated_at": UPDATED_AT, "record": record(resource, **(record_changes or {})), **changes}
     return {name: value for name, value in made.items() if value is not None}
 
 

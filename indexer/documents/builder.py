@@ -26,6 +26,7 @@ from indexer.source.lines import RejectedLine, SourceLine
 from mappings import Resource
 from mappings.fields import FieldKind
 from mappings.open_house_tokens import DAYS, Token, identity, numbered
+from mappings.open_houses import TIME_ZONE
 from mappings.record_schema import record_type
 from mappings.search_fields import Conversion, FieldOrigin, SearchField, number_in, text_in
 from mappings.stored_document import (
@@ -66,8 +67,8 @@ _NOT_CONTENT = frozenset({"shared_partner_data_updated_at", "parent_company_id"}
 class PendingDocument(msgspec.Struct, gc=False):
     """A document without its stamp; `mappings.stored_document.encode_document` joins `head`, stamp and `record`.
 
-    `reason` is the search field of this name of a live record. `gaps` are names that its source lacks; `named` returns
-    the same document with some of them.
+    `reason` is the search field of this name of a live record. `gaps` are what its source lacks and others may have;
+    `named` returns the same document with some of it.
     """
 
     line: SourceLine
@@ -79,6 +80,7 @@ class PendingDocument(msgspec.Struct, gc=False):
     head: bytes
     record: bytes | None
     reason: str | None = None
+    zoneless: int = 0  # open houses of no known time zone
     gaps: tuple[Gap, ...] = ()
     named: Callable[[dict[str, str]], PendingDocument] | None = None
     # For a line whose time the source leaves open: the same document with another one, in microseconds since 1970.
@@ -167,7 +169,8 @@ class DocumentBuilder:
         self._head: Any = msgspec.defstruct(
             f"{resource.name}Head", own, bases=(_SearchFields,), omit_defaults=True, gc=False
         )
-        self._extra = member_getter(sorted(resource.envelope_members - _NOT_CONTENT))
+        self._extra = member_getter(sorted(resource.envelope_members - _NOT_CONTENT - {TIME_ZONE}))
+        self._has_zone = TIME_ZONE in resource.envelope_members
         self._not_content = member_getter(sorted(resource.envelope_members & _NOT_CONTENT))
         self._volatile = resource.volatile
         self._open_values = member_getter(self._restricted.open_members)
@@ -190,7 +193,16 @@ class DocumentBuilder:
             return tombstone_document(identifier, company, updated, TombstoneReason.DELETED, line)
         own = tuple(self._search_values(envelope, exact))
         kept = (exact,) if exact and self._keeps_exact else ()
-        context = ([company, *self._extra(envelope)], (*self._not_content(envelope), *kept))
+        extra, zoneless = [company, *self._extra(envelope)], 0
+        if self._has_zone:
+            zone, houses = envelope.property_time_zone, envelope.record.OpenHouse
+            if zone is None:
+                zoneless = len(houses or ())
+            elif houses:
+                extra.append(zone)  # content: it says when they are
+            else:
+                kept = (*kept, zone)
+        context = (extra, (*self._not_content(envelope), *kept))
         opened, record, content, stored = self._encode_record(envelope.record, context)
         reason, version = marked
         if version is None:
@@ -205,7 +217,10 @@ class DocumentBuilder:
         state = (False, reason, None)  # `deleted`, `reason` and `moved_to`
         fields = self._head(identifier, key, company, version, content, bucket(identifier), *state, *proof, *own)
         head = _encode(fields)[:-1]
-        return PendingDocument(line, identifier, company, updated // 1000, version, content, head, record, reason)
+        milliseconds = updated // 1000
+        return PendingDocument(
+            line, identifier, company, milliseconds, version, content, head, record, reason, zoneless
+        )
 
     def _encode_record(self, record: Any, context: tuple[object, object]) -> tuple[OpenRecord, bytes, int, int]:
         """Return the record, encoded in parts and as a whole, and the hashes of its content and of all that is stored.

@@ -19,6 +19,7 @@ from indexer.errors import InvalidRecordError
 from indexer.source.lines import recovered_identifiers
 from mappings import Resource
 from mappings.fields import RULE, STORED_PATTERN
+from mappings.open_houses import TIME_ZONE
 from mappings.record_schema import record_type, strict_record_type
 
 _DateTime = Annotated[dt.datetime, msgspec.Meta(tz=True)]
@@ -27,6 +28,7 @@ _DateTime = Annotated[dt.datetime, msgspec.Meta(tz=True)]
 _MEMBERS: dict[str, Any] = {
     "shared_partner_data_updated_at": _DateTime | None,
     "property_type_id": int | None,
+    TIME_ZONE: str | None,
     "source_agent_id": str | None,
     "deactivated_at": _DateTime | None,
     "parent_company_id": str | None,

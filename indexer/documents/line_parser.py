@@ -27,6 +27,7 @@ from indexer.documents.normalizer import (
     Gap,
     RecordNormalizer,
     depth_check,
+    fill_gap,
     record_completion,
     record_rules,
 )
@@ -189,7 +190,7 @@ class LineParser:
         if not gaps:
             return self._build(line, envelope, company, exact)
         for gap in gaps:
-            setattr(envelope.record, gap.member, names.get(gap.member))
+            fill_gap(envelope, gap.member, names.get(gap.member))
         reason = lacking(gap.member for gap in gaps)
         document = self._build(line, envelope, company, exact, Marked(reason, version))
         document.gaps = tuple(gaps)

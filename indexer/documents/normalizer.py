@@ -19,6 +19,7 @@ from indexer.reporting.report import RoundedField
 from mappings import Resource
 from mappings.fields import Field, FieldKind, TextForm
 from mappings.listing import ON_MARKET_STATUSES, PROPERTY_TYPES, STATUSES
+from mappings.open_houses import TIME_ZONE, find_time_zone
 from mappings.record_schema import MAX_SAFE_INTEGER
 
 Roundings = dict[str, RoundedField]
@@ -233,6 +234,8 @@ def _sold_listing(envelope: Any) -> int:
 def _market(envelope: Any) -> int:
     corrected = _status(envelope.record)
     _property_type(envelope)
+    if envelope.property_time_zone is not None:
+        _time_zone(envelope)
     return corrected
 
 
@@ -272,6 +275,13 @@ def _property_type(envelope: Any) -> None:
     if known is not None:
         record.PropertyType = PROPERTY_TYPES[known]
     envelope.property_type_id = _NOT_FOUND if known is None else known
+
+
+def _time_zone(envelope: Any) -> None:
+    name = envelope.property_time_zone = envelope.property_time_zone or None
+    if name is not None and find_time_zone(name) is None:
+        reason = f"is {name[:_MAX_SHOWN]!r}, which is not a time zone: use a name such as America/Los_Angeles"
+        raise InvalidRecordError(TIME_ZONE, reason)
 
 
 def _type_number(name: str | None) -> int | None:
@@ -319,7 +329,7 @@ def _containers(value: Any) -> Iterator[Any]:
 
 
 class Gap(NamedTuple):
-    """A name that the source of a record lacks, of the record `key` of the resource `target`."""
+    """A value that the source of a record lacks, which the record `key` of the resource `target` has."""
 
     member: str
     target: str
@@ -329,24 +339,42 @@ class Gap(NamedTuple):
 def record_completion(resource: Resource) -> Callable[[Any], list[Gap]]:
     """Return the function that fills the times of the last change that a record lacks, and returns its gaps.
 
-    Gaps are names that a record lacks although it refers to who has them.
+    Gaps are names that a record lacks although it refers to who has them, and the time zone of its open houses.
     """
     kinds = {field.name: field.kind for field in resource.stored if field.is_update_time}
     names = member_getter([name.member for name in resource.names])
     keys = member_getter([name.reference for name in resource.names])
+    zone = resource.zone_of
 
     def complete(envelope: Any) -> list[Gap]:
         record = envelope.record
         for name, kind in kinds.items():
             if getattr(record, name) is None:
                 setattr(record, name, _stored_time(envelope.updated_at, kind))
-        given = names(record)
-        if all(given):
-            return []
-        declared = zip(resource.names, given, keys(record), strict=True)
-        return [Gap(one.member, one.target, key) for one, name, key in declared if key and not name]
+        given, gaps = names(record), list[Gap]()
+        if not all(given):
+            declared = zip(resource.names, given, keys(record), strict=True)
+            gaps = [Gap(one.member, one.target, key) for one, name, key in declared if key and not name]
+        if zone is not None and lacks_zone(envelope) and (key := getattr(record, zone.reference)):
+            gaps.append(Gap(zone.member, zone.target, key))
+        return gaps
 
     return complete
+
+
+def lacks_zone(envelope: Any) -> bool:
+    """Whether a listing has open houses of which it is unknown when they are elsewhere."""
+    return envelope.property_time_zone is None and bool(envelope.record.OpenHouse)
+
+
+def gap_value(envelope: Any, member: str) -> str | None:
+    value: str | None = getattr(envelope if member == TIME_ZONE else envelope.record, member)
+    return value
+
+
+def fill_gap(envelope: Any, member: str, value: str | None) -> None:
+    """Give an envelope what its source lacks: names are members of the record, the time zone is its own."""
+    setattr(envelope if member == TIME_ZONE else envelope.record, member, value)
 
 
 def _stored_time(moment: dt.datetime, kind: FieldKind) -> str | int:

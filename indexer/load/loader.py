@@ -175,6 +175,7 @@ class Load:
         report.read += loaded.read
         report.add_roundings(loaded.roundings)
         report.corrected += loaded.corrected
+        report.zoneless += loaded.zoneless
         report.add_emptied(loaded.emptied)
         report.bytes_read = loaded.position
         report.retries += loaded.retries
@@ -257,6 +258,7 @@ class LoadedLines:
     repeated: list[str] = field(default_factory=list)
     copied: list[str] = field(default_factory=list)
     retries: int = 0  # requests that were sent again
+    zoneless: int = 0  # open houses of no known time zone
 
     @classmethod
     def of(cls, chunk: ParsedChunk) -> LoadedLines:
@@ -268,7 +270,8 @@ class LoadedLines:
     def append(self, following: LoadedLines) -> None:
         """Add what became of lines that follow; the end stays."""
         self.newest = max(self.newest, following.newest)
-        for name in ("read", "corrected", "roundings", "rejected", "emptied", "repeated", "copied", "retries"):
+        names = ("read", "corrected", "zoneless", "roundings", "rejected", "emptied", "repeated", "copied", "retries")
+        for name in names:
             setattr(self, name, getattr(self, name) + getattr(following, name))
 
 
@@ -290,6 +293,7 @@ class ChunkWriter:
         is_complete = not any(draft.gaps for draft in chunk.drafts)
         given = chunk.drafts if is_complete else await self.names.fill(chunk.drafts)
         identifiers, loaded = [document.id for document in given], LoadedLines.of(chunk)
+        loaded.zoneless = sum(document.zoneless for document in given)
         known = {} if self.live is None else await look_up_rows(self.context, self.live, identifiers)
         writes, stale, stamp_of = list[BulkWrite](), list[str](), carried_stamp if self.live else source_stamp
         drafts, taken = split_taken(given, known, self.coverage)

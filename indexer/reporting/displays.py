@@ -189,6 +189,11 @@ def _summary_lines(summary: RunSummary) -> Iterator[str]:
             yield f"{start}: {', '.join(names)}."
 
 
+_ZONELESS = (
+    "open houses without a time zone (/v1/reso has their days alone: give property_time_zone or the office's timezone)"
+)
+
+
 def _counts_line(report: ResourceReport) -> str:
     counts = {
         "indexed": report.indexed,
@@ -200,6 +205,7 @@ def _counts_line(report: ResourceReport) -> str:
         "carried over": report.carried,
         "kept although unreadable": report.kept,
         "OnMarket values corrected": report.corrected,
+        _ZONELESS: report.zoneless,
         "retries": report.retries,
     }
     skipped = [f"{report.skipped:,} rows left out{reasons_of(report.skip_reasons)}"] if report.skipped else []

@@ -185,6 +185,7 @@ class Counts:
     kept: int = 0  # live records whose line in a full source is unreadable: they stay as they are
     rounded: int = 0  # numbers that lost a fraction
     corrected: int = 0  # OnMarket values that contradicted Status
+    zoneless: int = 0  # open houses of no known time zone
     emptied: list[EmptiedField] = field(default_factory=list)  # cells that cannot be read, by field
 
     @property

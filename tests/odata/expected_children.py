@@ -1,8 +1,10 @@
 """What the entity sets of children should answer of generated data, worked out from the source records by hand."""
 
+import datetime as dt
 from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from tests.contract.world import Envelope, World
 from tests.odata.expected_entities import modified
@@ -35,6 +37,11 @@ def _photos(envelope: Envelope) -> Iterator[dict[str, Any]]:
         }
 
 
+def _with_offset(local: str) -> str:
+    """Return the local time of a property with its offset: the data have no zone, and all offices this one."""
+    return dt.datetime.fromisoformat(local).replace(tzinfo=ZoneInfo("America/Los_Angeles")).isoformat()
+
+
 def _open_houses(envelope: Envelope) -> Iterator[dict[str, Any]]:
     record = envelope["record"]
     starts: list[str] = []
@@ -48,8 +55,8 @@ def _open_houses(envelope: Envelope) -> Iterator[dict[str, Any]]:
             "ListingKey": record["PlatformListingId"],
             "ListingId": record["ListingID"],
             "OpenHouseDate": house["Date"],
-            "OpenHouseStartTime": f"{start}Z",
-            "OpenHouseEndTime": f"{house['Date']}T{house['EndTime']}Z",
+            "OpenHouseStartTime": _with_offset(start),
+            "OpenHouseEndTime": _with_offset(f"{house['Date']}T{house['EndTime']}"),
             "OpenHouseType": {True: "Livestream Public", False: "Public", None: None}[house.get("VirtualOpenHouseYN")],
             "LivestreamOpenHouseURL": house.get("VirtualOpenHouseURL"),
             "OpenHouseRemarks": house.get("Comment"),

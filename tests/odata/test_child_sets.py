@@ -177,3 +177,33 @@ async def test_photos_of_a_key_in_both_resources_are_those_of_the_listing(market
     assert page["@odata.count"] == 1
     everything = await market.walk("Media", "a", MAX_PAGE_SIZE_PREFERENCE)
     assert int((await market.get("Media/$count", "a")).raw) == len(everything)
+
+
+async def test_open_houses_are_at_the_instants_of_their_zone_and_have_a_day_alone_without_one(
+    market: MarketClient,
+) -> None:
+    house = {"Date": "2026-11-28", "StartTime": "16:00:00", "EndTime": "18:00:00"}
+    zones = {"L0": "Pacific/Honolulu", "L2": None}
+    lines = [
+        envelope(
+            LISTING,
+            {"PlatformListingId": name, "OpenHouse": [house], "ListAgentPlatformOfficeID": None},
+            platform_company_id="a",
+            updated_at="2026-05-01T00:00:00Z",
+            property_time_zone=zone,
+        )
+        for name, zone in zones.items()
+    ]
+    await market.update(*lines)
+    options = {
+        "filter": "ListingKey in ('L0','L2')",
+        "select": "ListingKey,PropertyTimeZoneName",
+        "expand": "OpenHouses",
+    }
+    rows = (await market.page("Property", **options))["value"]
+    assert {row["ListingKey"]: row["PropertyTimeZoneName"] for row in rows} == zones
+    of_own = (await market.page("OpenHouse", filter=options["filter"]))["value"]
+    for found in ([house for row in rows for house in row["OpenHouses"]], of_own):
+        assert [house["OpenHouseDate"] for house in found] == ["2026-11-28", "2026-11-28"]
+        assert [house["OpenHouseStartTime"] for house in found] == ["2026-11-28T16:00:00-10:00", None]
+        assert [house["OpenHouseEndTime"] for house in found] == ["2026-11-28T18:00:00-10:00", None]

@@ -1,5 +1,6 @@
 """Our own RESO Web API, replicated into an empty index: every field that it serves, every photo and open house."""
 
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ from indexer.reso.source_map import ReplicationPlan
 from mappings import AGENT, LISTING, OFFICE, SOLD_LISTING, TEAM, Resource
 from mappings.data_dictionary import load_dictionary
 from mappings.listing import PROPERTY_TYPES
+from mappings.open_houses import TIME_ZONE, instants_of
 from tests.contract.world import World
 from tests.indexer.conftest import Bench
+from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE, ODataClient
 
 Records = dict[str, dict[str, Any]]
 
@@ -69,6 +72,26 @@ async def _copied(bench: Bench, resource: Resource) -> Records:
     return {hit["_id"]: hit["_source"]["record"] for hit in found["hits"]["hits"]}
 
 
+async def _served_instants(world: World) -> dict[str, set[str]]:
+    """Return when the open houses of our own API are, by listing."""
+    client = ODataClient(world.http.session, str(world.http.make_url("")), world.keys)
+    found = defaultdict(set)
+    for row in await client.walk("OpenHouse", "large", MAX_PAGE_SIZE_PREFERENCE):
+        found[str(row["ListingKey"])].add(f"{row['OpenHouseStartTime']} {row['OpenHouseEndTime']}")
+    return dict(found)
+
+
+async def _copied_instants(bench: Bench) -> dict[str, set[str]]:
+    found = defaultdict(set)
+    for resource in (LISTING, SOLD_LISTING):
+        hits = await bench.client.search(index=bench.connection.alias(resource), size=10_000)
+        for document in (hit["_source"] for hit in hits["hits"]["hits"]):
+            for house in document.get("record", {}).get("OpenHouse", ()):
+                start, end = instants_of(house, document.get(TIME_ZONE))
+                found[document["id"]].add(f"{start and start.isoformat()} {end and end.isoformat()}")
+    return dict(found)
+
+
 def _expected(world: World) -> dict[Resource, Records]:
     records: dict[Resource, Records] = {
         resource: {row["record"][resource.identifier]: row["record"] for row in world.of(resource.alias, _COMPANY)}
@@ -88,6 +111,7 @@ async def test_our_own_records_come_back_from_a_replication(world: World, bench:
         result = await rounds.run_round()
     assert not result.summary.problems
     assert not result.summary.missing
+    assert await _copied_instants(bench) == await _served_instants(world) != {}
     compared = 0
     for resource, records in _expected(world).items():
         copied = await _copied(bench, resource)

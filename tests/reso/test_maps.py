@@ -51,10 +51,10 @@ async def test_another_time_zone_sends_open_houses_again(bench: Bench, tmp_path:
         put(server, "Property", "K", **ON_SALE)
         moments = {"OpenHouseDate": "2026-07-04", "OpenHouseStartTime": "2026-07-04T17:00:00Z"}
         put(server, "OpenHouse", "O", ListingKey="K", OpenHouseStatus="Active", OpenHouseType="Public", **moments)
-        for zone, start in ((None, "17:00:00"), ("America/Chicago", "12:00:00"), ("America/Denver", "11:00:00")):
+        for zone, start in ((None, None), ("America/Chicago", "12:00:00"), ("America/Denver", "11:00:00")):
             await ReplicationBench(bench, server, tmp_path).round(time_zone=zone)
             [house] = (await bench.served(LISTING))["K"]["record"]["OpenHouse"]
-            assert house["StartTime"] == start
+            assert house.get("StartTime") == start
 
 
 @pytest.mark.parametrize("declared", [{}, {"platform_company_id": "other"}])

@@ -4,8 +4,10 @@ import datetime as dt
 from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 from indexer.reso.mapping.fields import (
+    FirstValue,
     IdentifierFactory,
     MappingContext,
     build_extractor,
@@ -15,7 +17,6 @@ from indexer.reso.mapping.fields import (
 from indexer.reso.mapping.values import (
     UnmappableValue,
     describe_value,
-    find_time_zone,
     is_without_offset,
     to_boolean,
     to_date,
@@ -27,6 +28,7 @@ from indexer.reso.mapping.values import (
 )
 from mappings.data_dictionary import MODIFICATION_TIMESTAMP, DictionaryEntity
 from mappings.fields import Field
+from mappings.open_houses import find_time_zone
 
 MEDIA_ENTITY = "Media"
 _DELETED = normalize_names(["Deleted"])
@@ -186,66 +188,123 @@ _LIVESTREAM_TYPES = normalize_names(["Livestream Public"])
 _PUBLIC_TYPES = normalize_names(["Public", ""]) | _LIVESTREAM_TYPES
 
 
-class OpenHouseMapper:
-    def __init__(self, declared: Field, key: str, default_zone: dt.tzinfo | None) -> None:
-        self._members = frozenset(member.name for member in declared.members)
-        self._key = key
-        self._default_zone = default_zone
+class PropertyTimeZone:
+    """The time zone of a property: the first that the source gives, else the one of the whole source."""
 
-    def __call__(self, context: MappingContext) -> list[dict[str, object]]:
-        """Return the open houses sorted by date, start and key."""
+    def __init__(self, entity: DictionaryEntity, identifiers: IdentifierFactory, default: ZoneInfo | None) -> None:
+        self._extractors = [
+            (source_field(value), FirstValue((value,), to_text, identifiers)) for value in entity.time_zone_sources
+        ]
+        self._default = default
+
+    def __call__(self, context: MappingContext) -> ZoneInfo | None:
+        unknown: list[tuple[str, str]] = []
+        for field, extract in self._extractors:
+            if (name := extract(context)) is not None:
+                if (zone := find_time_zone(str(name))) is not None:
+                    return zone
+                unknown.append((field, f"is {describe_value(name)}: not a time zone"))
+        if self._default is None:
+            context.omitted += unknown
+        return self._default
+
+
+class OpenHouseMapper:
+    def __init__(self, declared: Field, key: str, time_zone: PropertyTimeZone) -> None:
+        self._members = frozenset(member.name for member in declared.members)
+        self._key, self._time_zone = key, time_zone
+
+    def __call__(self, context: MappingContext) -> tuple[list[dict[str, object]], ZoneInfo | None]:
+        """Return the open houses in local times, sorted by date, start and key, and the time zone of the listing."""
+        zone = self._time_zone(context)
         if not (parts := context.parts(OPEN_HOUSE)):
-            return []
-        zone = self._zone(context)
+            return [], zone
         keyed = [
             (house, str(part.get(self._key) or "")) for part in parts if (house := _map_open_house(context, part, zone))
         ]
         keyed.sort(key=lambda pair: (pair[0]["Date"], pair[0].get("StartTime", ""), pair[1]))
-        return [{name: value for name, value in house.items() if name in self._members} for house, _ in keyed]
-
-    def _zone(self, context: MappingContext) -> dt.tzinfo | None:
-        name = context.convert("PropertyTimeZoneName", to_text, context.record.get("PropertyTimeZoneName"))
-        zone = None if name is None else find_time_zone(name)
-        if name is not None and zone is None and self._default_zone is None:
-            context.omitted.append(("PropertyTimeZoneName", f"is {describe_value(name)}: not a time zone"))
-        return zone or self._default_zone
+        own = [{name: value for name, value in house.items() if name in self._members} for house, _ in keyed]
+        return own, zone
 
 
 class _LocalTime(NamedTuple):
-    """A date and time of day; the date is empty if none is given. `is_zoned`: converted to the listing's time zone."""
+    """A local time, with its day and when that is, if it has one.
 
-    date: str
-    time: str
+    `doubt` is what is taken for granted of it; `is_zoned`: converted to the time zone of the property.
+    """
+
+    time: dt.time
+    day: dt.date | None = None
+    at: dt.datetime | None = None
     is_zoned: bool = False
+    doubt: str = ""
 
 
-def _map_open_house(context: MappingContext, part: dict[str, Any], zone: dt.tzinfo | None) -> dict[str, Any] | None:
+_AS_WRITTEN = "without a time zone of the listing, shown as they are"
+_FIRST_AFTER = "not within a day of the start, taken for the first such time after it"
+_FIRST_OF_TWO = "in an hour that comes twice, taken for the first"
+
+
+def _map_open_house(context: MappingContext, part: dict[str, Any], zone: ZoneInfo | None) -> dict[str, Any] | None:
     """Return an open house with all members; None if it is canceled, not public, or without a date."""
     if (kind := _public_type(context, part)) is None:
         return None
-    start = _convert(context, part, "OpenHouseStartTime", lambda value: _local_time(value, zone))
-    if not (date := _day(_convert(context, part, "OpenHouseDate", to_date), start)):
+    start, end = (_read_time(context, part, name, zone) for name in ("OpenHouseStartTime", "OpenHouseEndTime"))
+    if (date := _day(_convert(context, part, "OpenHouseDate", to_date), start)) is None:
         context.omitted.append((f"{OPEN_HOUSE}.OpenHouseDate", "is missing: the open house is left out"))
         return None
-    if zone is None and start is not None and start.date and not is_without_offset(given := part["OpenHouseStartTime"]):
-        assumption = "without a time zone of the listing, shown as they are"
-        context.assumed.append((f"{OPEN_HOUSE}.OpenHouseStartTime", assumption, describe_value(given)))
-    end = _convert(context, part, "OpenHouseEndTime", lambda value: _local_time(value, zone))
-    house = {"Date": date, "StartTime": start and start.time, "EndTime": end and end.time}
+    if not _ends_within_a_day(start, end):
+        context.assumed.append(
+            (f"{OPEN_HOUSE}.OpenHouseEndTime", _FIRST_AFTER, describe_value(part["OpenHouseEndTime"]))
+        )
+    house = {"Date": date, "StartTime": start and start.time.isoformat(), "EndTime": end and end.time.isoformat()}
     house |= _livestream_fields(context, part, kind)
     house["Comment"] = _convert(context, part, "OpenHouseRemarks", to_text)
     return {name: value for name, value in house.items() if value is not None}
 
 
-def _day(given: str | None, start: _LocalTime | None) -> str:
+def _read_time(context: MappingContext, part: dict[str, Any], name: str, zone: ZoneInfo | None) -> _LocalTime | None:
+    found: _LocalTime | None = _convert(context, part, name, lambda value: _local_time(value, zone))
+    if found is not None and found.doubt:
+        context.assumed.append((f"{OPEN_HOUSE}.{name}", found.doubt, describe_value(part[name])))
+    return found
+
+
+def _local_time(value: object, zone: ZoneInfo | None) -> _LocalTime | None:
+    """Return a time at the property; raise UnmappableValue for one in UTC if it is unknown where that is."""
+    if (time := to_time_of_day(value)) is not None:
+        return _LocalTime(dt.time.fromisoformat(time))
+    if (timestamp := to_datetime(value)) is None:
+        return None
+    local, is_zoned, doubt = timestamp, False, ""
+    if not is_without_offset(value):
+        if zone is not None:
+            local, is_zoned = timestamp.astimezone(zone), True
+            doubt = _FIRST_OF_TWO if local.fold else ""
+        elif not timestamp.utcoffset():
+            raise UnmappableValue(f"is {describe_value(value)}: without a time zone of the listing (--time-zone)")
+        else:
+            doubt = _AS_WRITTEN
+    return _LocalTime(local.time().replace(microsecond=0, fold=0), local.date(), timestamp, is_zoned, doubt)
+
+
+def _day(given: str | None, start: _LocalTime | None) -> str | None:
     """Return the day of the start at the listing: sources with times in UTC often give the day in UTC, too.
 
     A start that is further from the given day than a time zone can move it is only a time of day.
     """
-    if start is None or not start.date or given is None:
-        return given or (start.date if start else "")
-    is_near = abs(dt.date.fromisoformat(given) - dt.date.fromisoformat(start.date)) <= _DAY
-    return start.date if start.is_zoned and is_near else given
+    if start is None or start.day is None or given is None:
+        return given or (start.day.isoformat() if start and start.day else None)
+    is_near = abs(dt.date.fromisoformat(given) - start.day) <= _DAY
+    return start.day.isoformat() if start.is_zoned and is_near else given
+
+
+def _ends_within_a_day(start: _LocalTime | None, end: _LocalTime | None) -> bool:
+    """Whether an end follows from its time alone: it is the first one after the start with this time."""
+    if start is None or end is None or start.day is None or end.day is None or start.at is None or end.at is None:
+        return True
+    days = (end.day - start.day).days
+    return start.at <= end.at and (days == 0 or (days == 1 and end.time < start.time))
 
 
 def _livestream_fields(context: MappingContext, part: dict[str, Any], kind: str) -> dict[str, Any]:
@@ -263,13 +322,3 @@ def _public_type(context: MappingContext, part: dict[str, Any]) -> str | None:
 def _convert(context: MappingContext, part: dict[str, Any], name: str, converter: Callable[[object], Any]) -> Any:
     value = part.get(name)
     return None if value is None else context.convert(f"{OPEN_HOUSE}.{name}", converter, value)
-
-
-def _local_time(value: object, zone: dt.tzinfo | None) -> _LocalTime | None:
-    if (time := to_time_of_day(value)) is not None:
-        return _LocalTime("", time)
-    if (timestamp := to_datetime(value)) is None:
-        return None
-    is_zoned = zone is not None and not is_without_offset(value)
-    local = timestamp.astimezone(zone) if is_zoned else timestamp
-    return _LocalTime(local.date().isoformat(), local.time().isoformat("seconds"), is_zoned)

@@ -24,6 +24,7 @@ from indexer.reso.mapping.parts import (
     MediaItem,
     MediaSelector,
     OpenHouseMapper,
+    PropertyTimeZone,
     first_of_category,
     images_last_modified,
     select_photos,
@@ -32,7 +33,6 @@ from indexer.reso.mapping.parts import (
 from indexer.reso.mapping.values import (
     UnmappableValue,
     describe_value,
-    find_time_zone,
     limit_searchable,
     to_boolean,
     to_names,
@@ -44,6 +44,7 @@ from mappings import AGENT, LISTING, OFFICE, RESOURCES, SOLD_LISTING, TEAM, Reso
 from mappings.data_dictionary import MODIFICATION_TIMESTAMP, DataDictionary, DictionaryEntity, normalize_lookup
 from mappings.fields import Field
 from mappings.listing import PROPERTY_TYPES
+from mappings.open_houses import TIME_ZONE, find_time_zone
 
 MapRecord = Callable[[MappingContext], RecordAndEnvelope | None]
 
@@ -104,9 +105,9 @@ class ListingMapper:
         record["Status"] = status
         record["PropertyType"] = PROPERTY_TYPES[number]
         record["PropertyFeatures"] = self._property_features(context)
-        record[OPEN_HOUSE] = self._open_houses(context)
+        record[OPEN_HOUSE], zone = self._open_houses(context)
         self._add_media(context, record)
-        return record, {"property_type_id": number}
+        return record, {"property_type_id": number} | ({} if zone is None else {TIME_ZONE: zone.key})
 
     def _status(self, context: MappingContext) -> str:
         """Return our status, empty for a record that is not served; raise InvalidRecordError for an unknown one."""
@@ -319,7 +320,8 @@ class RecordMapper:
         fields = FieldMapper(resource, entity, self._identifiers)
         if resource in {LISTING, SOLD_LISTING}:
             key = self._dictionary.entities[OPEN_HOUSE].key
-            open_houses = OpenHouseMapper(_member(resource, OPEN_HOUSE), key, self._zone)
+            time_zone = PropertyTimeZone(entity, self._identifiers, self._zone)
+            open_houses = OpenHouseMapper(_member(resource, OPEN_HOUSE), key, time_zone)
             return ListingMapper(resource, entity, fields, self._media, open_houses)
         if resource is TEAM:
             return _team_mapper(fields, self._media)

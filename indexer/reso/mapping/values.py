@@ -9,9 +9,7 @@ import datetime as dt
 import re
 from collections.abc import Callable
 from decimal import Decimal
-from functools import lru_cache
 from math import isfinite
-from zoneinfo import ZoneInfo
 
 from mappings.fields import FieldKind
 from mappings.record_schema import MAX_SAFE_INTEGER
@@ -157,15 +155,6 @@ def _require_valid(parse: Callable[[str], object], text: str, kind: str) -> None
         raise UnmappableValue(f"is {describe_value(text)}: a {kind} that does not exist") from None
     if not _FIRST_YEAR <= getattr(parsed, "year", _FIRST_YEAR) <= _LAST_YEAR:
         raise UnmappableValue(f"is {describe_value(text)}: outside the years {_FIRST_YEAR} to {_LAST_YEAR}")
-
-
-@lru_cache(1024)
-def find_time_zone(name: str) -> ZoneInfo | None:
-    """Return an IANA time zone, None for an unknown name."""
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError):  # OSError: names of folders, and names that no file can have
-        return None
 
 
 ValueConverter = Callable[[object], object | None]

@@ -23,6 +23,7 @@ from indexer.source.tables.local_times import Ambiguous, zone
 from indexer.toml_files import read_toml
 from mappings import COMPANY, RESOURCES, Resource
 from mappings.fields import Field, FieldKind, boolean, date_time, integer, string
+from mappings.open_houses import TIME_ZONE
 from mappings.record_schema import record_type
 
 _MAX_TITLE_LINES = 1_000
@@ -286,6 +287,7 @@ _COMMON_MEMBERS = (date_time("updated_at"), string("platform_company_id"), boole
 _OPTIONAL_MEMBERS = (
     date_time("shared_partner_data_updated_at"),
     integer("property_type_id"),
+    string(TIME_ZONE),
     string("source_agent_id"),
     date_time("deactivated_at"),
     string("parent_company_id"),

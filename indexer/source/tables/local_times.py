@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal, NamedTuple
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 from indexer.clock import epoch_microseconds, epoch_time
 from indexer.source.lines import Period
+from mappings.open_houses import find_time_zone
 
 Ambiguous = Literal["earlier", "later", "refuse"]
 
@@ -22,10 +23,9 @@ _MICROSECONDS = 1_000_000
 
 def zone(name: str) -> ZoneInfo:
     """Return a time zone; raise ValueError for an unknown one."""
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(f"`time_zone` is {name!r}: use a name such as America/New_York") from None
+    if (found := find_time_zone(name)) is None:
+        raise ValueError(f"`time_zone` is {name!r}: use a name such as America/New_York")
+    return found
 
 
 class Doubt(Enum):

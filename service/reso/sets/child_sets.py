@@ -19,6 +19,7 @@ import msgspec
 from mappings import AGENT, LISTING, SOLD_LISTING
 from mappings.data_dictionary import MODIFICATION_TIMESTAMP
 from mappings.open_house_tokens import Token, identity, numbered
+from mappings.open_houses import instants_of
 from mappings.resource import Resource
 from mappings.search_fields import text_in
 from service.http.responses import JsonBytes
@@ -218,10 +219,10 @@ def _open_house_token(values: Values, suffix: str) -> Token:
     return Token.of(suffix, values.get("Date"), None)
 
 
-def _open_house_time(values: Values, member: str) -> str | None:
-    """Return a local time as a timestamp: the Data Dictionary has no other type, and no record has a time zone."""
-    day, time = values.get("Date"), values.get(member)
-    return f"{day}T{time}Z" if day and time else None
+def _instant(child: Child, at: int) -> str | None:
+    """Return the start or the end of an open house with its offset; None if its time zone is unknown."""
+    instant = instants_of(child.values, child.header.property_time_zone)[at]
+    return None if instant is None else instant.isoformat()
 
 
 def _open_house_type(values: Values) -> str | None:
@@ -291,17 +292,14 @@ def _media() -> ChildSet:
 
 def _open_houses() -> ChildSet:
     member = "OpenHouse"
-    times = {"OpenHouseStartTime": "StartTime", "OpenHouseEndTime": "EndTime"}
     declared = {
         "OpenHouseKey": _own_key(member),
         MODIFICATION_TIMESTAMP: _modified(),
         "ListingKey": _parent_key("PlatformListingId"),
         "ListingId": _of_parent("ListingID"),
         "OpenHouseDate": _value(EdmType.DATE, "Date", BY_DAY),
-        **{
-            name: _derived(EdmType.DATE_TIME, time, partial(_open_house_time, member=time))
-            for name, time in times.items()
-        },
+        "OpenHouseStartTime": _Declared(EdmType.DATE_TIME, "StartTime", partial(_instant, at=0)),
+        "OpenHouseEndTime": _Declared(EdmType.DATE_TIME, "EndTime", partial(_instant, at=1)),
         "OpenHouseType": _derived(EdmType.STRING, "VirtualOpenHouseYN", _open_house_type, _LIVESTREAM, _PUBLIC),
         "LivestreamOpenHouseURL": _text("VirtualOpenHouseURL"),
         "OpenHouseRemarks": _text("Comment"),

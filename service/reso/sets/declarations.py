@@ -22,6 +22,7 @@ from service.reso.sets.entity_set import (
     key_column,
     lookup_columns,
     modification_column,
+    time_zone_columns,
 )
 from service.reso.sets.static_sets import static_sets
 
@@ -45,7 +46,8 @@ def _columns(entity: DictionaryEntity, resource: Resource) -> Iterator[tuple[str
     """Yield the properties that a resource has, the key first; the first column of a name counts."""
     yield entity.key, EdmType.STRING, key_column(resource)
     yield MODIFICATION_TIMESTAMP, EdmType.DATE_TIME, modification_column()
-    for name, column in (*activity_columns(entity, resource), *lookup_columns(entity, resource)):
+    strings = (activity_columns, lookup_columns, time_zone_columns)
+    for name, column in (pair for columns in strings for pair in columns(entity, resource)):
         yield name, EdmType.STRING, column
     for name, member in _copied_fields(entity, resource).items():
         declared = entity.types.get(name)

@@ -110,6 +110,7 @@ class EntityHeader(msgspec.Struct, gc=False):
     clock: int  # milliseconds since 1970
     deactivated: int | None = None  # milliseconds since 1970
     exact: dict[str, float] | None = None
+    property_time_zone: str | None = None
 
 
 @dataclass(frozen=True)
@@ -172,6 +173,13 @@ def field_column(resource: Resource, member: Field, edm: EdmType | None = None) 
         search=member_search(resource, member, of_type),
         group=member.group,
     )
+
+
+def time_zone_columns(entity: DictionaryEntity, resource: Resource) -> Iterator[tuple[str, PropertyColumn]]:
+    """Yield the column of the time zone, if open houses of the resource are in one."""
+    if entity.time_zone_sources and resource.zone_of is not None:
+        (name, *_) = entity.time_zone_sources[0].own_fields
+        yield name, PropertyColumn(resource.zone_of.member, of_header=lambda header: header.property_time_zone)
 
 
 def activity_columns(entity: DictionaryEntity, resource: Resource) -> Iterator[tuple[str, PropertyColumn]]:

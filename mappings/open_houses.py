@@ -1,0 +1,61 @@
+"""When open houses are: records have their local times, and beside the record stands the time zone of the property.
+
+Local times are read as iCalendar reads them (RFC 5545, 3.3.5): one that comes twice, when clocks go back, is the first
+of the two; one that never comes, when they go forward, has the offset from before. An end is the first such time that
+is not before its start, so it may be on the next day.
+"""
+
+import datetime as dt
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+# The member of an envelope, and the search field, with the name of the zone.
+TIME_ZONE = "property_time_zone"
+_DAY = dt.timedelta(days=1)
+
+
+@lru_cache(1024)
+def find_time_zone(name: str) -> ZoneInfo | None:
+    """Return an IANA time zone, None for an unknown name."""
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # OSError: names of folders, and names that no file can have
+        return None
+
+
+class Instants(NamedTuple):
+    """The start and the end of an open house with their offsets; None for what is not known."""
+
+    start: dt.datetime | None = None
+    end: dt.datetime | None = None
+
+
+def instants_of(house: Mapping[str, Any], zone_name: str | None) -> Instants:
+    """Return when an open house is: its `Date`, `StartTime` and `EndTime` in a time zone, nothing without one."""
+    zone = find_time_zone(zone_name) if zone_name else None
+    if zone is None:
+        return Instants()
+    try:
+        local_start, local_end = (_local(house, member) for member in ("StartTime", "EndTime"))
+        start, end = (local and local.replace(tzinfo=zone).astimezone(dt.UTC) for local in (local_start, local_end))
+        if start and end and local_start and local_end and end < start:
+            # In UTC, since Python compares the clocks of two times in one zone.
+            days = (local_end.replace(fold=1), local_end + _DAY if local_end < local_start else local_start)
+            ends = (day.replace(tzinfo=zone).astimezone(dt.UTC) for day in days)
+            end = next(later for later in ends if start <= later)
+        return Instants(start and _shown(start, zone), end and _shown(end, zone))
+    except (ValueError, OverflowError):  # no such day or time, or at either end of the calendar
+        return Instants()
+
+
+def _local(house: Mapping[str, Any], member: str) -> dt.datetime | None:
+    day, time = house.get("Date"), house.get(member)
+    return dt.datetime.fromisoformat(f"{day}T{time}") if day and time else None
+
+
+def _shown(at: dt.datetime, zone: ZoneInfo) -> dt.datetime:
+    """Return an instant with the offset of a zone, in UTC if that has seconds, as before time was standardized."""
+    local = at.astimezone(zone)
+    return at if (local.utcoffset() or _DAY) % dt.timedelta(minutes=1) else local
