@@ -91,7 +91,8 @@ def _entity(
         elif name not in of_set.links:
             found[name] = raw
     for name, link in of_set.links.items():
-        if chosen.is_full and (name in members or selected is None or name in selected):
+        is_asked_for = name in members or selected is None or name in selected
+        if chosen.is_full and is_asked_for and (name in members or not link.is_former):
             found[f"{name}@odata.navigationLink"] = f"{url}/{name}"
         if name in members:
             found[name] = _related(chosen, root, link, members[name])
