@@ -96,6 +96,7 @@ _COMPLETE_START = re.compile(
 # The ends of the list of hits, of the object around it and of the response. No hit is followed by them.
 _END = b"]}}"
 _HIT = b'"_index":"'
+_GENERATION = re.compile(_HIT + rb'([^"]+)"')
 _BRACE = ord("}")
 
 
@@ -114,6 +115,12 @@ def require_complete(response: bytes | bytearray) -> None:
         raise count_failure("timeout", DeadlineExceeded())
     if failed or is_truncated or successful != total or not total:
         raise count_failure("partial", EngineUnavailable(f"{successful} of {total} shards responded, {failed} failed."))
+
+
+def hits_generation(response: bytes | bytearray) -> str:
+    """Return the name of the index that the first hit is in, empty without one: a search reads one generation."""
+    match = _GENERATION.search(response)
+    return match[1].decode() if match else ""
 
 
 def shard_count(response: bytes | bytearray) -> int:

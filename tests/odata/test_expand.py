@@ -1,16 +1,23 @@
 """`$expand` adds related entities to a record: what their own entity sets answer to the same key, or null."""
 
+import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from mappings import AGENT, LISTING
+from mappings import AGENT, COMPANY, LISTING
 from service.services import SERVICES
 from tests.contract.world import World
+from tests.feed.conftest import serve_feed
+from tests.feed.feed_client import JsonObject, company
+from tests.indexer.conftest import Bench
+from tests.network.proxy import Proxy
 from tests.odata.conftest import MarketClient, agent
 from tests.odata.expected_children import PARENT_KEYS, expected_children
 from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE, Entity, ODataClient
 from tests.records import envelope
+from tests.waiting import until
 
 _LINKS = {
     "ListAgent": "Member",
@@ -107,6 +114,39 @@ async def test_an_agent_that_the_key_may_not_read_is_null_and_its_fields_stay_hi
     first = (await market.page("Property", "all", None, **options))["value"][0]
     assert first["CoListAgent"]["MemberKey"] == foreign
     assert (await market.page("Property('L0')/CoListAgent"))["MemberKey"] == foreign
+
+
+_OWN = "0b0e6d3c-5f0d-4f35-9d3c-111111111111"
+
+
+async def _build(bench: Bench, number: int) -> None:
+    """Rebuild a listing and its agent, which both have a number."""
+    at = f"2026-05-01T00:00:{number:02}Z"
+    named = {"PlatformListingId": "L0", "Status": "Active", "ListAgentUUID": _OWN, "ListPrice": number}
+    one = {"agent_uuid": _OWN, "uuid": _OWN, "first_name": str(number)}
+    lines = {
+        COMPANY: [company("a")],
+        LISTING: [envelope(LISTING, named, updated_at=at, platform_company_id="a")],
+        AGENT: [envelope(AGENT, one, updated_at=at, platform_company_id="a")],
+    }
+    assert (await bench.build(lines)).exit_code == 0
+
+
+@pytest.mark.parametrize("path", ["Property", "Property('L0')"])
+async def test_what_is_expanded_is_of_one_build(bench: Bench, path: str) -> None:
+    await _build(bench, 1)
+    async with Proxy(bench.connection.url[0]).running() as proxy:
+        behind = replace(bench, connection=replace(bench.connection, url=(proxy.url,)))
+        async with serve_feed(behind) as feed:
+            client = ODataClient(feed.http.session, str(feed.http.make_url("")), feed.keys)
+            proxy.hold(f"/{bench.connection.alias(AGENT)}/_search")
+            asked = asyncio.create_task(client.get(path, "a", expand="ListAgent", select="ListPrice"))
+            await until(lambda: proxy.held)
+            await _build(bench, 2)
+            await proxy.heal()
+            body: JsonObject = (await asked).body
+    row = body["value"][0] if "value" in body else body
+    assert (row["ListPrice"], row["ListAgent"]["MemberFirstName"]) == (2, "2")
 
 
 @pytest.mark.parametrize("name", ["Member", "Media", "EntityEvent"])

@@ -24,7 +24,7 @@ from service.reso.protocol import FILTER
 from service.reso.sets.entity_encoder import EntityHit, decode_raw_hits
 from service.reso.sets.entity_set import EntityHeader
 from service.search.query import Body, Clause, Selection, scope_clauses, term, terms
-from service.search.responses import parse_hits, total_hits
+from service.search.responses import hits_generation, parse_hits, total_hits
 
 DocValuesT = TypeVar("DocValuesT", bound=NamedTuple)
 
@@ -163,13 +163,17 @@ async def _decode_raw(_: Resource, response: bytes) -> list[EntityHit]:
 
 
 class EntityRow(NamedTuple):
-    """A record, or the position of one, which has no source, with the doc values that are asked for."""
+    """A record, or the position of one, which has no source, with the doc values that are asked for.
+
+    `generation` is the index of a record.
+    """
 
     position: Position
     resource: Resource
     id: str
     source: EntityHeader | None = None
     doc_values: Mapping[str, Sequence[Any]] = {}
+    generation: str = ""
 
     @property
     def record(self) -> Any:
@@ -264,8 +268,8 @@ class EntityRecords:
 
     async def _read(self, decode: Decode, selection: Selection, after: Position, size: int) -> list[EntityRow]:
         response = await self.call.search(selection.resource, self.ordering.search_body(selection, after, size))
-        hits = await decode(selection.resource, response)
-        return [self._row(selection, hit.sort, hit.source.id, hit.source) for hit in hits]
+        hits, generation = await decode(selection.resource, response), hits_generation(response)
+        return [self._row(selection, hit.sort, hit.source.id, hit.source, generation) for hit in hits]
 
     async def _read_positions(
         self, selection: Selection, after: Position, size: int, field: str = ""
@@ -278,7 +282,12 @@ class EntityRecords:
         ]
 
     def _row(
-        self, selection: Selection, sort: Sequence[SortValue], identifier: str, source: EntityHeader | None = None
+        self,
+        selection: Selection,
+        sort: Sequence[SortValue],
+        identifier: str,
+        source: EntityHeader | None = None,
+        generation: str = "",
     ) -> EntityRow:
         position = self.ordering.position(selection.resource, sort, identifier)
-        return EntityRow(position, selection.resource, identifier, source)
+        return EntityRow(position, selection.resource, identifier, source, generation=generation)

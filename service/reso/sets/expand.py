@@ -1,5 +1,7 @@
 """Entities with the related entities that `$expand` names: children from the record itself, others by one search.
 
+All are of one build: if indices were replaced between the searches, they are repeated.
+
 Related entities are subject to the scope and the permissions of the key, as in their own entity sets: a navigation
 property that leads to a record that the key may not read is null, like one that leads nowhere.
 """
@@ -26,10 +28,12 @@ from service.reso.sets.declarations import Navigation, declared_navigations, nav
 from service.reso.sets.entity_query import EntityPageSource, selected_properties
 from service.reso.sets.entity_rows import EntityRecords, EntityRow
 from service.reso.sets.entity_set import EntityProperty, EntitySet
+from service.search.placement import NoLongerServed
 from service.search.query import terms
 
 # Rows that are encoded at once: with all expansions some 2 ms.
 _ROWS_OF_A_TURN = 10
+_MAX_ATTEMPTS = 3
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
@@ -83,7 +87,23 @@ class ExpandedPageSource:
         return self.source.position(row.row)
 
     async def rows(self, cursor: SkipToken, size: int) -> list[ExpandedRow]:
-        """Return the next rows after the position of a cursor, with the records that they name."""
+        """Return the next rows after the position of a cursor, with the records that they name; raise ApiError."""
+        for _ in range(_MAX_ATTEMPTS):
+            rows = await self._read_rows(cursor, size)
+            if await self._are_live(rows):
+                return rows
+        raise NoLongerServed(f"Indices were replaced during each of {_MAX_ATTEMPTS} attempts to read what is expanded.")
+
+    async def _are_live(self, rows: Sequence[ExpandedRow]) -> bool:
+        """Whether the indices that rows are from are still live, so that they were live together."""
+        if not rows or all(expansion.navigation.children is not None for expansion in self.expansions):
+            return True
+        read = {(row.resource, row.generation) for each in rows for row in (each.row, *each.linked.values())}
+        aliases = {self.call.services.indices[resource].alias for resource, _ in read}
+        _, live = await self.call.services.engine.get_json(f"/{','.join(sorted(aliases))}?filter_path=*.aliases")
+        return {generation for _, generation in read} <= (live or {}).keys()
+
+    async def _read_rows(self, cursor: SkipToken, size: int) -> list[ExpandedRow]:
         rows = await self.source.records.rows(cursor.position, size)
         links = [expansion.navigation for expansion in self.expansions if expansion.navigation.key_property]
         named = [self._keys(row, links) async for row in in_turns(rows)]
