@@ -1,6 +1,7 @@
 """Publications: their manifests, their order, and where they are."""
 
 import asyncio
+import errno
 import io
 import logging
 import re
@@ -77,7 +78,9 @@ FILE_NAME = re.compile(
     rf"(?P<publication>{PUBLICATION})-[c\d]\d{{4}}(?:\.[a-z_]+)?\.(?:{'|'.join(map(re.escape, MEDIA_TYPES))})", re.ASCII
 )
 
-Count = Annotated[int, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+_Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+_Format = Annotated[str, msgspec.Meta(pattern=f"^({'|'.join(map(re.escape, MEDIA_TYPES))})$")]
 
 
 class PublishedFile(msgspec.Struct, frozen=True):
@@ -88,10 +91,10 @@ class PublishedFile(msgspec.Struct, frozen=True):
     """
 
     name: str
-    format: str
+    format: _Format
     bytes: Count
     records: Count
-    sha256: str
+    sha256: _Sha256
     last: str
     table: str
 
@@ -160,6 +163,16 @@ def decode_manifest(text: bytes) -> Manifest:
     if manifest.format != FORMAT_VERSION:
         raise ValueError(f"its format is {manifest.format}, not {FORMAT_VERSION}")
     return manifest
+
+
+# A manifest, or the identifiers of a file of 256 MB.
+_MAX_READ_BYTES = 128 * 1024**2
+
+
+def require_small(key: str, size: int) -> None:
+    """Raise OSError for a file that is larger than any that is read whole."""
+    if size > _MAX_READ_BYTES:
+        raise OSError(errno.EFBIG, f"it has {size:,} bytes, more than {_MAX_READ_BYTES:,}", key)
 
 
 # One range. Several, other units and malformed ranges are ignored, and the whole file is sent, as the RFC allows.
@@ -304,7 +317,7 @@ class Publications:
 
     async def _read(self, key: str) -> Manifest | None:
         try:
-            return decode_manifest(await self.storage.read(key))
+            return _manifest_at(key, decode_manifest(await self.storage.read(key)))
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
@@ -313,6 +326,13 @@ class Publications:
 
     def _report(self, key: str, error: Exception) -> None:
         _log.error("%s/%s cannot be used: %s. Run `brokerage index publish`.", self.storage, key, error)
+
+
+def _manifest_at(key: str, manifest: Manifest) -> Manifest:
+    """Return a manifest; raise ValueError if another folder is its own, whose files are for other keys."""
+    if (place := f"{manifest.company}/{manifest.resource}") != key.rpartition("/")[0]:
+        raise ValueError(f"it is a manifest of {place}")
+    return manifest
 
 
 # Of the identifiers of one file: four million of the longest. What is packed can be a thousand times as long.

@@ -16,7 +16,14 @@ from aiohttp import web
 
 from service.exports.files import FilePayload, content_headers
 from service.exports.object_store import QUICK, is_store_url, open_store, reason
-from service.exports.publications import LATEST_NAME, Delivery, FoundFile, Publications, StoreUnavailable
+from service.exports.publications import (
+    LATEST_NAME,
+    Delivery,
+    FoundFile,
+    Publications,
+    StoreUnavailable,
+    require_small,
+)
 from service.exports.settings import ExportsSettings
 from service.feed.streaming import StreamedResponse
 
@@ -86,15 +93,9 @@ def open_below(root: Path, key: str) -> IO[bytes]:
     return os.fdopen(file, "rb", buffering=0)
 
 
-# A manifest, or the identifiers of a file of 256 MB.
-_MAX_READ_BYTES = 128 * 1024**2
-
-
 def _read(root: Path, key: str) -> bytes:
     with open_below(root, key) as file:
-        size = os.fstat(file.fileno()).st_size
-        if size > _MAX_READ_BYTES:
-            raise OSError(errno.EFBIG, f"it has {size:,} bytes, more than {_MAX_READ_BYTES:,}", key)
+        require_small(key, os.fstat(file.fileno()).st_size)
         return file.read()
 
 
@@ -126,12 +127,14 @@ class ExportStore:
         return self._url
 
     async def read(self, key: str) -> bytes:
-        """Return a small object; raise FileNotFoundError or StoreUnavailable."""
+        """Return a small object; raise OSError or StoreUnavailable."""
         from obstore import get_async  # noqa: PLC0415 - an optional dependency
 
         with self._request():
             async with asyncio.timeout(sum(QUICK)):
-                return bytes(await (await get_async(self._store, key)).bytes_async())
+                found = await get_async(self._store, key)
+                require_small(key, found.meta["size"])
+                return bytes(await found.bytes_async())
 
     async def deliver(self, found: FoundFile, delivery: Delivery) -> web.Response:
         """Return a redirect to the file; raise StoreUnavailable if its URL cannot be signed.

@@ -2,9 +2,12 @@
 
 import logging
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import orjson
 import pytest
 
 import service.exports.publications
@@ -66,6 +69,38 @@ async def test_what_is_no_file_is_not_served(
     assert (finding.state is FindingState.OK) == (kind == "folder")
     if kind != "folder":
         assert f"a/listings/{path.name} is a link or no regular file" in finding.detail
+
+
+MANIFESTS: dict[str, Callable[[dict[str, Any]], object]] = {
+    "no SHA-256": lambda manifest: manifest["files"][0].update(sha256="zz"),
+    "no format": lambda manifest: manifest["files"][0].update(format="csv"),
+    "no size": lambda manifest: manifest["files"][0].update(bytes=10**18),
+    "of another company": lambda manifest: manifest.update(company="b"),
+    "of another resource": lambda manifest: manifest.update(resource="offices"),
+}
+
+
+@pytest.mark.parametrize("kind", MANIFESTS)
+async def test_a_manifest_with_other_values_is_not_used(
+    exports: Exports, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    await exports.publish()
+    (file,) = (await exports.feed.json("exports/listings", "a"))["files"]
+    for path in (exports.root / "a" / "listings").glob("*.json"):
+        manifest = orjson.loads(path.read_bytes())
+        MANIFESTS[kind](manifest)
+        path.write_bytes(orjson.dumps(manifest))
+    for url in ("/v1/exports/listings", file["href"]):
+        assert (await fetched(exports, url)).status == 404
+    assert caplog.text.count("cannot be used") == 2
+
+
+async def test_publications_that_were_copied_to_another_company_are_not_served(exports: Exports) -> None:
+    await exports.publish()
+    (file,) = (await exports.feed.json("exports/listings", "a"))["files"]
+    shutil.copytree(exports.root / "a" / "listings", exports.root / "b" / "listings", dirs_exist_ok=True)
+    for url in ("/v1/exports/listings", file["href"]):
+        assert (await fetched(exports, url, "b")).status == 404
 
 
 async def test_a_folder_that_is_a_link_is_not_followed(exports: Exports, tmp_path: Path) -> None:

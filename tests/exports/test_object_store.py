@@ -141,6 +141,17 @@ async def test_a_store_that_is_away_is_said_to_be(stored: Stored) -> None:
     assert (await stored.fetched(file["href"])).status == 307
 
 
+async def test_an_object_that_is_too_large_for_a_manifest_is_not_read(
+    stored: Stored, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("service.exports.publications._MAX_READ_BYTES", 2**16)
+    await stored.publish("a")
+    assert (await stored.feed.json("exports/listings"))["records"] == 5
+    stored.store.put("a/listings/manifest.json", b" " * (2**16 + 1))
+    assert await stored.feed.problem("exports/listings") == (404, "not-published")
+    assert "it has 65,537 bytes, more than 65,536" in caplog.text
+
+
 async def test_doctor_says_whether_files_can_be_read(stored: Stored, tmp_path: Path) -> None:
     """In a store and in a folder."""
 
