@@ -28,13 +28,14 @@ _CONNECT_TIMEOUT_SECONDS = 1.0
 _RECONNECT_INTERVAL_SECONDS = 1.0
 
 # For each name: step and depth in microseconds. A negative step is a refund. Returns the backlogs (`RateLimitState`).
+# A bucket that is full for longer, as after the clock was set back, is as full as it can be.
 _SCRIPT = """
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local backlogs = {}
 for i, name in ipairs(KEYS) do
   local step, depth = tonumber(ARGV[2 * i - 1]), tonumber(ARGV[2 * i])
-  local backlog = math.max((tonumber(redis.call('GET', name)) or 0) - now, 0) + step
+  local backlog = math.min(math.max((tonumber(redis.call('GET', name)) or 0) - now, 0), depth) + step
   if backlog <= 0 then
     redis.call('DEL', name)
   elseif backlog <= depth then
@@ -178,7 +179,14 @@ async def _backlogs(connection: AbstractConnection, hits: list[_PendingHit]) -> 
         backlogs = await _execute(connection, "EVALSHA", _SHA, *arguments)
     except NoScriptError:
         backlogs = await _execute(connection, "EVAL", _SCRIPT, *arguments)
-    return [int(backlog) for _, backlog in zip(hits, backlogs, strict=True)]
+    return [_possible(hit, int(backlog)) for hit, backlog in zip(hits, backlogs, strict=True)]
+
+
+def _possible(hit: _PendingHit, backlog: int) -> int:
+    """Return a backlog; raise ValueError for one that no bucket has, which would refuse a key for years."""
+    if not min(hit.step, 0) <= backlog <= hit.depth + hit.step:
+        raise ValueError(f"a bucket of {hit.depth} microseconds cannot have a backlog of {backlog}")
+    return backlog
 
 
 async def _execute(connection: AbstractConnection, *command: str | int) -> Any:

@@ -334,19 +334,52 @@ async def test_away_each_process_still_limits_by_itself(redis: RedisServer, limi
     ]
 
 
-async def test_a_replica_that_may_not_write_is_unreachable_until_it_may(
-    buckets: RedisBuckets, console: Redis, caplog: pytest.LogCaptureFixture
+# What keeps Redis from writing, and what ends it.
+_REFUSES_WRITES = {
+    "a replica": (("REPLICAOF", "127.0.0.1", "1"), ("REPLICAOF", "NO", "ONE")),
+    "full": (("CONFIG", "SET", "maxmemory", "1"), ("CONFIG", "SET", "maxmemory", "0")),
+}
+
+
+@pytest.mark.parametrize("kind", _REFUSES_WRITES)
+async def test_a_redis_that_may_not_write_is_unreachable_until_it_may(
+    buckets: RedisBuckets, console: Redis, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:
+    begin, end = _REFUSES_WRITES[kind]
     with caplog.at_level(logging.WARNING, "service"):
-        await console.replicaof("127.0.0.1", "1")
+        await console.execute_command(*begin)
         assert await buckets.take("a", HOUR, HOUR) is None
         # Looked for at least once in vain.
         await asyncio.sleep(0.2)
         assert buckets.is_unreachable
-        await console.replicaof("NO", "ONE")
+        await console.execute_command(*end)
         await until(lambda: not buckets.is_unreachable)
         assert await buckets.take("a", HOUR, HOUR) == HOUR
     assert said(caplog) == [AWAY, BACK]
+
+
+async def test_a_bucket_is_full_for_no_longer_than_it_can_be(buckets: RedisBuckets, console: Redis) -> None:
+    """The clock of Redis was set back, or somebody wrote to it."""
+    await console.set("t:a", "9" * 18)
+    assert await buckets.take("a", HOUR, 3 * HOUR) == 4 * HOUR
+    assert await buckets.take("a", -HOUR, 3 * HOUR) == 2 * HOUR
+    assert await console.pttl("t:a") <= 2 * 3_600_000
+
+
+@pytest.mark.parametrize("backlog", [-1, HOUR + 2, 2**63 - 1])
+async def test_a_redis_whose_answer_is_impossible_is_not_believed(backlog: int) -> None:
+    answers = iter([1, backlog])
+
+    async def lying(connection: Connection) -> None:
+        while word := await connection.reader.readline():
+            if word == b"EVALSHA\r\n":
+                await connection.send(b"*1\r\n:%d\r\n" % next(answers, 1))
+            elif word in {b"HELLO\r\n", b"CLIENT\r\n", b"SELECT\r\n"}:
+                await connection.send(b"+OK\r\n")
+
+    async with serving(lying) as server, opened(server.url.replace("http", "redis")) as buckets:
+        assert not buckets.is_unreachable
+        assert await buckets.take("a", 1, HOUR) is None
 
 
 async def test_a_redis_that_lost_the_script_gets_it_again(buckets: RedisBuckets, console: Redis) -> None:
