@@ -1,4 +1,4 @@
-"""Gzip bombs: a hostile server that answers everything with one, and the clients of the product that read it."""
+"""Bombs: a hostile server that answers everything with one, one that publishes one, and the clients that read them."""
 
 import asyncio
 import resource
@@ -11,6 +11,9 @@ from pathlib import Path
 
 from bench.accounting import peak_bytes
 from bench.questions import COMPANY
+from cluster.zstd import zstd
+from tests.consumer.stand_in_service import KEY, StandInService
+from tests.network.http import http
 from tests.network.server import Connection, serving
 from tests.simulation.services import COMMAND
 
@@ -42,6 +45,22 @@ def bomb(unpacked: int) -> bytes:
     return head + block * max(1, unpacked // _BLOCK_BYTES)
 
 
+def file_bomb(unpacked: int) -> bytes:
+    """Return a published file that unpacks to one line without an end."""
+    packer = zstd.ZstdCompressor()
+    blocks = (packer.compress(b"a" * _BLOCK_BYTES) for _ in range(max(1, unpacked // _BLOCK_BYTES)))
+    return b"".join((*blocks, packer.flush()))
+
+
+def _publisher(unpacked: int) -> StandInService:
+    """Return a service whose published file is a bomb."""
+    service = StandInService()
+    service.put("listings", "L1")
+    published = service.publish("listings", 1)
+    published.replace(published.listed["files"][0], file_bomb(unpacked))
+    return service
+
+
 async def attack_clients(
     folder: Path, unpacked: int, seconds: float, environment: Mapping[str, str]
 ) -> list[BombOutcome]:
@@ -55,10 +74,12 @@ async def attack_clients(
                 await connection.request()
                 await connection.send(head.encode() + body)
 
-    changes = {"BROKERAGE_API_KEY": "bk_siege_key", "BROKERAGE_RESO_DIR": str(folder / "reso"), **environment}
-    async with serving(answer) as server:
+    changes = {"BROKERAGE_API_KEY": KEY, "BROKERAGE_RESO_DIR": str(folder / "reso"), **environment}
+    publisher = _publisher(unpacked)
+    async with serving(answer) as server, serving(http(publisher.reply)) as files:
         commands = {
             "brokerage pull": ("pull", str(folder / "copy"), "--url", server.url, "--no-verify"),
+            "brokerage pull of a file": ("pull", str(folder / "files"), "--url", files.url, "--resources", "listings"),
             "brokerage index replicate": ("index", "replicate", server.url, "--company", COMPANY),
         }
         runs = (_run(name, given, changes, seconds) for name, given in commands.items())

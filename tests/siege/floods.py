@@ -1,26 +1,23 @@
 """Floods of requests that cost the service more than the sender: strangers, misspellings, validators, long polls."""
 
-import asyncio
 import itertools
 from collections import Counter
 from collections.abc import Mapping
-from http import HTTPStatus
 
 import aiohttp
 
 from service.keys.api_key import generate_key
 from tests.siege.slow_readers import PAGE
-from tests.siege.target import SiegeTarget, received, repeatedly
+from tests.siege.target import SiegeTarget, json_page, received, repeatedly, session_of
 
 _QUERY_BYTES = 7_900
-_RETRY_SECONDS = 0.5
 _LONG_POLLS = "long-poll hoarders"
 _MISSPELLED = "platform_compny_id", "updatd_since", "markt_status", "property_typs", "last_platform_listng_id"
 
 
 async def strangers(target: SiegeTarget) -> None:
     """Send invented keys of the right form, each once."""
-    async with _session(target) as session:
+    async with session_of(target) as session:
 
         async def attempt(_number: int) -> str:
             return await received(session, target.url + PAGE, {"x-api-key": generate_key().reveal()})
@@ -45,7 +42,7 @@ async def validate_anything(target: SiegeTarget) -> None:
 
 async def hoard_long_polls(target: SiegeTarget) -> None:
     """Wait for changes at the end of the feed, with as many connections as possible."""
-    async with _session(target) as session:
+    async with session_of(target) as session:
         token = await _last_token(session, target)
     await _flood(target, _LONG_POLLS, f"{target.url}/v1/changes?since={token}&wait=30")
 
@@ -54,14 +51,8 @@ async def _last_token(session: aiohttp.ClientSession, target: SiegeTarget) -> st
     """Walk to the end of the changes of companies, as any reader does."""
     since = ""
     while True:
-        url = f"{target.url}/v1/changes?resources=companies&page_size=1000{since}"
-        async with session.get(url, headers={"x-api-key": target.key(0)}) as answer:
-            page = await answer.json(content_type=None)
-        if answer.status != HTTPStatus.OK:
-            # Other attackers use up the rate of the key.
-            target.counter(_LONG_POLLS)[f"{answer.status} {page.get('code', '')}"] += 1
-            await asyncio.sleep(_RETRY_SECONDS)
-            continue
+        path = f"/v1/changes?resources=companies&page_size=1000{since}"
+        page = await json_page(session, target, path, _LONG_POLLS)
         if page["at_end"]:
             return str(page["next"])
         since = f"&since={page['next']}"
@@ -69,15 +60,10 @@ async def _last_token(session: aiohttp.ClientSession, target: SiegeTarget) -> st
 
 async def _flood(target: SiegeTarget, attack: str, url: str, headers: Mapping[str, str] | None = None) -> None:
     outcomes: Counter[str] = target.counter(attack)
-    async with _session(target) as session:
+    async with session_of(target) as session:
 
         async def attempt(number: int) -> str:
             sent = {**(headers or {}), "x-api-key": target.key(number)}
             return await received(session, url, sent)
 
         await repeatedly(target.connections, attempt, outcomes)
-
-
-def _session(target: SiegeTarget) -> aiohttp.ClientSession:
-    connector = aiohttp.TCPConnector(limit=target.connections)
-    return aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=60))

@@ -9,8 +9,10 @@ from tests.simulation.requests import percentile
 from tests.simulation.results import ScenarioResult
 
 # The p99 in a siege compared with that in peace, and a worker's memory compared with that at rest.
-_MAX_SLOWDOWN = 5.0
+_MAX_SLOWDOWN = 3.0
 _MAX_GROWTH = 2.0
+# For which a key that was revoked may receive anything: the default of BROKERAGE_REVOCATION_SECONDS.
+_MAX_WITHDRAWAL_SECONDS = 5.0
 # A client that reads a bomb in parts needs about 100 MB.
 _MAX_CLIENT_MB = 300.0
 _MEGABYTE = 1e6
@@ -58,9 +60,18 @@ def _figures(found: SiegeObservations) -> Iterator[tuple[str, str]]:
         yield f"processors used in {phase}", used
     for attack, outcomes in sorted(found.target.outcomes.items()):
         yield attack, ", ".join(f"{reason}: {count:,}" for reason, count in outcomes.most_common())
+    if found.target.withdrawals:
+        longest = max(found.target.withdrawals)
+        yield (
+            "revoked keys",
+            (
+                f"{len(found.target.withdrawals)} keys, received nothing after {longest:.1f} s "
+                f"(at most {_MAX_WITHDRAWAL_SECONDS:g})"
+            ),
+        )
     for bomb in found.bombs:
         ended = "still reading" if bomb.exit_code is None else f"exit {bomb.exit_code}"
-        yield f"gzip bomb, {bomb.command}", f"{ended}, {bomb.peak:.0f} MB"
+        yield f"bomb, {bomb.command}", f"{ended}, {bomb.peak:.0f} MB"
 
 
 def _violations(found: SiegeObservations, failed: int) -> Iterator[str]:
@@ -72,6 +83,8 @@ def _violations(found: SiegeObservations, failed: int) -> Iterator[str]:
         yield f"The p99 of honest keys is {slowdown(found):.1f} times that in peace."
     if growth(found) > _MAX_GROWTH:
         yield f"A worker grew to {growth(found):.1f} times its memory at rest."
+    if (longest := max(found.target.withdrawals, default=0.0)) > _MAX_WITHDRAWAL_SECONDS:
+        yield f"A revoked key received something for {longest:.1f} s."
     if "Traceback" in found.log:
         yield "The service logged a traceback."
     for bomb in found.bombs:
@@ -80,8 +93,8 @@ def _violations(found: SiegeObservations, failed: int) -> Iterator[str]:
 
 def _complaints(bomb: BombOutcome) -> Iterator[str]:
     if bomb.peak > _MAX_CLIENT_MB:
-        yield f"{bomb.command} took {bomb.peak:.0f} MB for a gzip bomb."
+        yield f"{bomb.command} took {bomb.peak:.0f} MB for a bomb."
     if bomb.is_traceback:
         yield f"{bomb.command} ended with a traceback: {bomb.last_line[:100]}"
     if bomb.exit_code in {None, 0}:
-        yield f"{bomb.command} did not refuse a gzip bomb."
+        yield f"{bomb.command} did not refuse a bomb."

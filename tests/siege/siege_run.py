@@ -5,7 +5,7 @@ import os
 import sys
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,9 +14,14 @@ import msgspec
 from bench.accounting import resident_bytes
 from bench.questions import COMPANY
 from cluster.connection import connect
+from mappings import LISTING
 from service.keys.store import KeyGrant, KeyStore
+from service.publishing.publisher import publish
+from service.publishing.target import TargetFolder
+from service.settings import ServiceSettings
+from tests.exports.conftest import Silence
 from tests.processes import workers_of
-from tests.siege import floods, slow_readers
+from tests.siege import costly_requests, floods, slow_readers, withdrawn_keys
 from tests.siege.bombs import BombOutcome, attack_clients
 from tests.siege.decoy import running_decoy
 from tests.siege.honest_readers import PAUSE, PEACE, SIEGE, HonestPlan, HonestReport
@@ -33,6 +38,11 @@ ATTACKS: dict[str, Attack] = {
     "misspell": floods.misspell,
     "validators": floods.validate_anything,
     "polls": floods.hoard_long_polls,
+    "files": slow_readers.hoard_files,
+    "filters": costly_requests.filter_dearly,
+    "expansions": costly_requests.expand_dearly,
+    "forms": costly_requests.withhold_forms,
+    "revoked": withdrawn_keys.read_with_revoked_keys,
 }
 FAILED_ATTACKS = "attacks that failed as a whole"
 _WORKERS = 2
@@ -79,11 +89,18 @@ class SiegeObservations:
 
 async def besiege(stage: LoadedCluster, scale: SiegeScale) -> SiegeObservations:
     """Run a siege against two workers."""
-    honest, hostile = await _keys(stage)
-    # Limits of keys are those of an installation, not those of scenarios that share a key.
-    async with stage.service("--workers", str(_WORKERS), key_concurrency=8, access_log="none") as serving:
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(connect(stage.connection, connections=4, timeout=60))
+        store = KeyStore(client, stage.connection.keys_index)
+        honest, hostile = await _keys(store)
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="brokerage-siege-")))
+        files = await _publish(stage, folder)
+        # Limits of keys are those of an installation, not those of scenarios that share a key.
+        service = stage.service("--workers", str(_WORKERS), key_concurrency=8, access_log="none", exports=folder)
+        serving = await stack.enter_async_context(service)
         async with _attacked(serving.url, scale) as url:
-            target = SiegeTarget(url, hostile, scale.connections, min(_HOLD_SECONDS, scale.siege / 3))
+            hold = min(_HOLD_SECONDS, scale.siege / 3)
+            target = SiegeTarget(url, hostile, scale.connections, hold, files=files, store=store)
             found = await _Siege(stage, serving, scale, target).run(honest)
         await serving.ready()
         found.is_ready_after, found.log = True, serving.log.read_text()
@@ -100,19 +117,28 @@ async def _attacked(url: str, scale: SiegeScale) -> AsyncIterator[str]:
         yield decoy
 
 
-async def _keys(stage: LoadedCluster) -> tuple[list[str], tuple[str, ...]]:
+async def _keys(store: KeyStore) -> tuple[list[str], tuple[str, ...]]:
     """Return keys of honest readers, and those of attackers with the default rate."""
-    async with connect(stage.connection, connections=2, timeout=60) as client:
-        store = KeyStore(client, stage.connection.keys_index)
-        honest = [
-            (await store.create(KeyGrant(f"honest {number}", all_companies=True, rate=None))).reveal()
-            for number in range(_HONEST_KEYS)
-        ]
-        hostile = [
-            (await store.create(KeyGrant(f"hostile {number}", all_companies=True))).reveal()
-            for number in range(_HOSTILE_KEYS)
-        ]
+    honest = [
+        (await store.create(KeyGrant(f"honest {number}", all_companies=True, rate=None))).reveal()
+        for number in range(_HONEST_KEYS)
+    ]
+    hostile = [
+        (await store.create(KeyGrant(f"hostile {number}", all_companies=True))).reveal()
+        for number in range(_HOSTILE_KEYS)
+    ]
     return honest, tuple(hostile)
+
+
+async def _publish(stage: LoadedCluster, folder: Path) -> tuple[str, ...]:
+    """Publish files of the company; return the paths that they are served under."""
+    published = await publish(stage.connection, ServiceSettings(), TargetFolder(folder), (COMPANY,), Silence())
+    return tuple(
+        f"/v1/exports/{manifest.resource}/{file.name}?platform_company_id={COMPANY}"
+        for manifest in published
+        for file in manifest.files
+        if manifest.resource == LISTING.alias
+    )
 
 
 class _Siege:

@@ -25,6 +25,11 @@ async def hoard_snapshots(target: SiegeTarget) -> None:
     await _hold(target, "snapshot hoarders", itertools.repeat("/v1/snapshot/listings"), is_one_key=True)
 
 
+async def hoard_files(target: SiegeTarget) -> None:
+    """Request published files with one key and read nothing."""
+    await _hold(target, "file hoarders", itertools.cycle(target.files or (PAGE,)), is_one_key=True)
+
+
 def large_pages() -> Iterator[str]:
     """Yield the paths of large pages; many follow before one repeats."""
     for number in itertools.count():
@@ -37,7 +42,7 @@ async def _hold(target: SiegeTarget, attack: str, paths: Iterator[str], *, is_on
     async def attempt(number: int) -> str:
         async with target.connected() as (reader, writer):
             writer.write(request_bytes(next(paths), target.key(0 if is_one_key else number)))
-            if (status := await _status(reader)) != "200":
+            if (status := await status_of(reader)) != "200":
                 return status
             outcomes["begun"] += 1
             length = await _content_length(reader)
@@ -56,7 +61,7 @@ async def trickle(target: SiegeTarget) -> None:
     async def attempt(number: int) -> str:
         async with target.connected() as (reader, writer):
             writer.write(request_bytes(next(paths), target.key(number)))
-            if (status := await _status(reader)) != "200":
+            if (status := await status_of(reader)) != "200":
                 return status
             outcomes["begun"] += 1
             for _ in itertools.count():
@@ -95,7 +100,8 @@ async def _first_byte(reader: asyncio.StreamReader) -> bytes:
         return b""
 
 
-async def _status(reader: asyncio.StreamReader) -> str:
+async def status_of(reader: asyncio.StreamReader) -> str:
+    """Return the status of an answer, or that there is none."""
     line = await reader.readline()
     return line.split(b" ")[1].decode() if line.startswith(b"HTTP/") else _CUT
 

@@ -6,14 +6,20 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
+from yarl import URL
+
+from service.keys.store import KeyStore
 
 # A stalled reader's own buffer: the least that the kernel allows, so that the service's fill up at once.
 _RECEIVE_BYTES = 2048
 _HURRIED_BYTES = 2**20
 _PAUSE_SECONDS = 0.05
+_RETRY_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -25,6 +31,9 @@ class SiegeTarget:
     connections: int  # of each attack
     hold_seconds: float = 60.0  # how long an attacker leaves an answer unread
     outcomes: dict[str, Counter[str]] = field(default_factory=dict)
+    files: tuple[str, ...] = ()  # paths of published files
+    store: KeyStore | None = None  # creates and revokes keys
+    withdrawals: list[float] = field(default_factory=list)  # seconds for which revoked keys received anything
 
     def counter(self, attack: str) -> Counter[str]:
         return self.outcomes.setdefault(attack, Counter())
@@ -89,7 +98,24 @@ async def _end(connections: list[asyncio.Task[None]]) -> None:
     await asyncio.gather(*connections, return_exceptions=True)
 
 
-async def received(session: aiohttp.ClientSession, url: str, headers: Mapping[str, str]) -> str:
+def session_of(target: SiegeTarget) -> aiohttp.ClientSession:
+    """Return a session with as many connections as an attack has."""
+    connector = aiohttp.TCPConnector(limit=target.connections)
+    return aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=60))
+
+
+async def json_page(session: aiohttp.ClientSession, target: SiegeTarget, path: str, attack: str) -> dict[str, Any]:
+    """Return a page that an attack begins with; other attackers use up the rate of the key."""
+    while True:
+        async with session.get(target.url + path, headers={"x-api-key": target.key(0)}) as answer:
+            page: dict[str, Any] = await answer.json(content_type=None)
+        if answer.status == HTTPStatus.OK:
+            return page
+        target.counter(attack)[f"{answer.status} {page.get('code', '')}"] += 1
+        await asyncio.sleep(_RETRY_SECONDS)
+
+
+async def received(session: aiohttp.ClientSession, url: str | URL, headers: Mapping[str, str]) -> str:
     """Return the status of an answer, with its reason if it is a refusal."""
     async with session.get(url, headers=headers) as answer:
         if answer.status < 400:
