@@ -53,6 +53,8 @@ def content_headers(file: PublishedFile, part: FileSlice) -> dict[str, str]:
 
 # Bytes of one call: few threads change for many bytes, and a thread reads a cold disk for a moment only.
 _CALL_BYTES = 1_048_576
+# That the kernel takes ahead of a client: it sends them even if the key is revoked meanwhile.
+_UNSENT_BYTES = 131_072
 # Until the head of the response has left, which is the only thing that the transport writes.
 _HEAD_SECONDS = 0.001
 
@@ -84,6 +86,7 @@ class FilePayload(Payload):
         handle: socket.socket | None = None if transport is None else transport.get_extra_info("socket")
         if transport is None or handle is None or transport.is_closing():
             raise ClientConnectionResetError("The client has disconnected.")
+        handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
         # The event loop refuses to watch the descriptor of a transport.
         connection = os.dup(handle.fileno())
         try:

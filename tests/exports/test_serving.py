@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import socket
 from dataclasses import replace
 from hashlib import sha256
 from typing import NamedTuple
@@ -202,21 +203,45 @@ async def test_a_download_is_recorded_for_the_audit(exports: Exports) -> None:
     assert (row.about.resource, row.count, row.first, row.last) == ("listings", 5, "L0", "L8")
 
 
+def _enlarge(exports: Exports, size: int) -> None:
+    """Make the file of company a as large, also by its manifests."""
+    manifest = exports.latest("a")
+    path = exports.root / "a" / "listings" / manifest.files[0].name
+    with path.open("r+b") as file:
+        file.truncate(size)
+    for name in ("manifest.json", f"{manifest.publication}.json"):
+        text = (path.parent / name).read_bytes()
+        stated = f'"bytes": {manifest.files[0].bytes}'.encode()
+        assert stated in text
+        (path.parent / name).write_bytes(text.replace(stated, f'"bytes": {size}'.encode()))
+
+
+async def test_the_kernel_holds_little_of_a_file_that_is_not_read(exports: Exports) -> None:
+    """What it holds is sent even if the key is revoked."""
+    await exports.publish("a")
+    _enlarge(exports, 2 * 1024**2)  # less than what the kernel would keep
+    limit = services(exports).limits.admission.limits[RequestKind.DOWNLOAD]
+    url = exports.feed.http.make_url((await exports.feed.json("exports/listings"))["files"][0]["href"])
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(client, (url.host, url.port))
+        head = f"GET {url.path_qs} HTTP/1.1\r\nHost: x\r\nx-api-key: {exports.feed.keys['a']}\r\n\r\n"
+        await loop.sock_sendall(client, head.encode())
+        await until(lambda: limit.running == 1)
+        for _ in range(2):
+            assert len((await fetched(exports, url.path_qs)).body) == 2 * 1024**2
+        assert limit.running == 1
+
+
 async def test_a_client_that_does_not_read_is_closed_and_holds_nothing(
     exports: Exports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file is larger than what the kernel keeps for it."""
     await exports.publish("a")
-    manifest = exports.latest("a")
-    path = exports.root / "a" / "listings" / manifest.files[0].name
     large = 64 * 1024**2
-    with path.open("r+b") as file:
-        file.truncate(large)
-    for name in ("manifest.json", f"{manifest.publication}.json"):
-        text = (path.parent / name).read_bytes()
-        stated = f'"bytes": {manifest.files[0].bytes}'.encode()
-        assert stated in text
-        (path.parent / name).write_bytes(text.replace(stated, f'"bytes": {large}'.encode()))
+    _enlarge(exports, large)
     sends = services(exports).limits.unread
     monkeypatch.setattr(sends, "limits", replace(sends.limits, stall_seconds=0.3, least_bytes_per_second=10**9))
     limit = services(exports).limits.admission.limits[RequestKind.DOWNLOAD]

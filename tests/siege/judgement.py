@@ -16,6 +16,7 @@ _MAX_WITHDRAWAL_SECONDS = 5.0
 # A client that reads a bomb in parts needs about 100 MB.
 _MAX_CLIENT_MB = 300.0
 _MEGABYTE = 1e6
+_SHOWN_CHARACTERS = 4_000
 
 
 def judged(found: SiegeObservations, seconds: float) -> ScenarioResult:
@@ -60,15 +61,9 @@ def _figures(found: SiegeObservations) -> Iterator[tuple[str, str]]:
         yield f"processors used in {phase}", used
     for attack, outcomes in sorted(found.target.outcomes.items()):
         yield attack, ", ".join(f"{reason}: {count:,}" for reason, count in outcomes.most_common())
-    if found.target.withdrawals:
-        longest = max(found.target.withdrawals)
-        yield (
-            "revoked keys",
-            (
-                f"{len(found.target.withdrawals)} keys, received nothing after {longest:.1f} s "
-                f"(at most {_MAX_WITHDRAWAL_SECONDS:g})"
-            ),
-        )
+    for read, times in sorted(found.target.withdrawals.items()):
+        told = f"{len(times)} keys, at most {max(times):.1f} s (allowed: {_MAX_WITHDRAWAL_SECONDS:g})"
+        yield f"revoked keys received {read}", told
     for bomb in found.bombs:
         ended = "still reading" if bomb.exit_code is None else f"exit {bomb.exit_code}"
         yield f"bomb, {bomb.command}", f"{ended}, {bomb.peak:.0f} MB"
@@ -83,10 +78,11 @@ def _violations(found: SiegeObservations, failed: int) -> Iterator[str]:
         yield f"The p99 of honest keys is {slowdown(found):.1f} times that in peace."
     if growth(found) > _MAX_GROWTH:
         yield f"A worker grew to {growth(found):.1f} times its memory at rest."
-    if (longest := max(found.target.withdrawals, default=0.0)) > _MAX_WITHDRAWAL_SECONDS:
-        yield f"A revoked key received something for {longest:.1f} s."
-    if "Traceback" in found.log:
-        yield "The service logged a traceback."
+    for kind, times in found.target.withdrawals.items():
+        if max(times) > _MAX_WITHDRAWAL_SECONDS:
+            yield f"A revoked key received {kind} for {max(times):.1f} s."
+    if (at := found.log.find("Traceback")) >= 0:
+        yield f"The service logged a traceback: {found.log[at : at + _SHOWN_CHARACTERS]}"
     for bomb in found.bombs:
         yield from _complaints(bomb)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -33,7 +33,8 @@ class SiegeTarget:
     outcomes: dict[str, Counter[str]] = field(default_factory=dict)
     files: tuple[str, ...] = ()  # paths of published files
     store: KeyStore | None = None  # creates and revokes keys
-    withdrawals: list[float] = field(default_factory=list)  # seconds for which revoked keys received anything
+    # Seconds for which revoked keys received anything, by what they read.
+    withdrawals: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
     def counter(self, attack: str) -> Counter[str]:
         return self.outcomes.setdefault(attack, Counter())

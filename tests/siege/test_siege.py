@@ -74,7 +74,7 @@ def _grown(found: SiegeObservations) -> None:
 
 
 def _withdrawn(found: SiegeObservations) -> None:
-    found.target.withdrawals.append(5.3)
+    found.target.withdrawals["/v1/snapshot"].append(5.3)
 
 
 def _traced(found: SiegeObservations) -> None:
@@ -92,7 +92,7 @@ def _swollen(found: SiegeObservations) -> None:
         (_failing, "2 answers to honest keys failed"),
         (_wrong, "1 walks of honest keys were wrong"),
         (_grown, "2.0 times its memory at rest"),
-        (_withdrawn, "A revoked key received something for 5.3 s"),
+        (_withdrawn, "A revoked key received /v1/snapshot for 5.3 s"),
         (_traced, "logged a traceback"),
         (_swollen, "took 900 MB"),
     ],

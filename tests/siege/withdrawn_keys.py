@@ -43,10 +43,12 @@ async def _read_on(target: SiegeTarget, key: str, path: str) -> str:
             while await reader.read(_READ_BYTES):
                 last = time.monotonic()
                 await asyncio.sleep(_READ_EVERY_SECONDS)
+    target.withdrawals[path.partition("?")[0]].append(last - revoked)
+    last = revoked
     while (status := await _asked_again(target, key)) == "200":
         last = time.monotonic()
         await asyncio.sleep(_ASK_SECONDS)
-    target.withdrawals.append(last - revoked)
+    target.withdrawals["new requests"].append(last - revoked)
     return f"received nothing more, then {status}"
 
 
