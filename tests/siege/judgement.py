@@ -61,8 +61,8 @@ def _figures(found: SiegeObservations) -> Iterator[tuple[str, str]]:
         yield f"processors used in {phase}", used
     for attack, outcomes in sorted(found.target.outcomes.items()):
         yield attack, ", ".join(f"{reason}: {count:,}" for reason, count in outcomes.most_common())
-    for read, times in sorted(found.target.withdrawals.items()):
-        told = f"{len(times)} keys, at most {max(times):.1f} s (allowed: {_MAX_WITHDRAWAL_SECONDS:g})"
+    for read, lasted in sorted(found.target.withdrawals.items()):
+        told = f"{len(lasted)} keys, at most {max(lasted):.1f} s (allowed: {_MAX_WITHDRAWAL_SECONDS:g})"
         yield f"revoked keys received {read}", told
     for bomb in found.bombs:
         ended = "still reading" if bomb.exit_code is None else f"exit {bomb.exit_code}"
