@@ -347,12 +347,12 @@ async def test_a_redis_that_may_not_write_is_unreachable_until_it_may(
 ) -> None:
     begin, end = _REFUSES_WRITES[kind]
     with caplog.at_level(logging.WARNING, "service"):
-        await console.execute_command(*begin)
+        await console.execute_command(*begin)  # type: ignore[no-untyped-call]
         assert await buckets.take("a", HOUR, HOUR) is None
         # Looked for at least once in vain.
         await asyncio.sleep(0.2)
         assert buckets.is_unreachable
-        await console.execute_command(*end)
+        await console.execute_command(*end)  # type: ignore[no-untyped-call]
         await until(lambda: not buckets.is_unreachable)
         assert await buckets.take("a", HOUR, HOUR) == HOUR
     assert said(caplog) == [AWAY, BACK]
