@@ -10,6 +10,15 @@ from service.keys.store import KeyGrant
 from tests.contract.world import Envelope
 
 IDENTIFIERS = {resource.alias: resource.identifier for resource in RESOURCES}
+# Parameters that find people and offices by a member of the same name.
+FOUND_BY = frozenset({"name", "first_name", "last_name", "email", "license", "mls_agent_id"})
+
+
+def compared_member(resource: str, parameter: str) -> str:
+    """Return the member that such a parameter compares."""
+    return "primary_email_address" if (resource, parameter) == ("agents", "email") else parameter
+
+
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 COMPANY, PARENT_COMPANY = "platform_company_id", "parent_company_id"
 WALKED = ("listings", "sold_listings")
@@ -168,6 +177,8 @@ class AccessModel:
             _some([e for e in self.of("offices", scope) if e["record"]["platform_office_id"] == office], 400)
             offices = (*_OFFICE, _BUYER_OFFICE) if is_bought else _OFFICE
             conditions.append(partial(_holds, offices if asked.resource in WALKED else ("platform_office_id",), office))
+        for parameter in FOUND_BY & query.keys():
+            conditions.append(partial(_is_called, compared_member(asked.resource, parameter), query[parameter]))
         after = query.get("last_platform_listing_id", "")
         if asked.resource in WALKED:
             conditions.append(lambda e: bool(e["record"]["PlatformListingId"] > after))
@@ -195,6 +206,10 @@ class AccessModel:
 def _is_same(stored: str, sent: str) -> bool:
     """Whether identifiers are equal: UUIDs without regard to case, all others exactly."""
     return stored == sent or (_UUID.fullmatch(sent) is not None and stored.lower() == sent.lower())
+
+
+def _is_called(member: str, text: str, envelope: Envelope) -> bool:
+    return str(envelope["record"].get(member)).lower() == text.lower() != "none"
 
 
 def _holds(names: tuple[str, ...], value: str, envelope: Envelope) -> bool:

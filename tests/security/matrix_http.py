@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, quote_plus, urlencode
 
 import orjson
 from yarl import URL
@@ -18,8 +18,11 @@ from tests.security.scope_matrix import first_page, is_walked
 # These differ from answer to answer whatever was asked.
 _VARYING = re.compile("date|x-request-id|(x-)?ratelimit.*|server-timing", re.IGNORECASE)
 _REQUEST_ID = re.compile(r'"request_id":"[0-9a-f]+"')
-# Of an identifier: as it is, and within a URL. The last is that of a path in a problem document.
-_SPELLINGS = (str, quote, partial(quote, safe=""), partial(quote, safe=":@"), partial(quote, safe="/:@!$&'()*+,;="))
+# Of an identifier: as it is, and within a URL. The last two are those of a path in a problem document, and of a query.
+_SPELLINGS = (
+    *(str, quote, partial(quote, safe=""), partial(quote, safe=":@")),
+    *(partial(quote, safe="/:@!$&'()*+,;="), partial(quote_plus, safe=":@()")),
+)
 _LAST_PAGE = re.compile(r'[?&]page_number=(\d+)[^>]*>; rel="last"')
 
 

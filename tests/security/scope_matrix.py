@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from service.parameters.types import Text, Uuid
 from service.resources import OPERATIONS
 from tests.contract.world import PARENT
-from tests.security.expected_access import COMPANY, IDENTIFIERS, PARENT_COMPANY, WALKED, AccessModel, MatrixRequest
+from tests.security.expected_access import (
+    COMPANY,
+    FOUND_BY,
+    IDENTIFIERS,
+    PARENT_COMPANY,
+    WALKED,
+    AccessModel,
+    MatrixRequest,
+    compared_member,
+)
 
 Spell = Callable[[AccessModel, str, str], str]  # estate, company, resource -> the identifier as it is sent
 
@@ -91,6 +100,8 @@ FORMS: dict[str, dict[str, Spell]] = {
 
 def forms_of(path: str, name: str) -> dict[str, Spell]:
     """Return the forms of an identifier; that of a record in a path is at least taken as it is."""
+    if name in FOUND_BY:
+        return {"text": _first(compared_member(path.split("/")[1], name))}
     return FORMS.get(name) or {"id": _first(IDENTIFIERS[path.split("/")[1]])}
 
 
