@@ -71,6 +71,8 @@ def listing_lines(
                 "attribute_2": pick(chance, ("gold", "silver", "bronze")),
             }
             extras["shared_partner_data_updated_at"] = format_timestamp(clock.last_changed(chance))
+        if record["OpenHouse"] and updated % 2:  # others have that of their office
+            extras["property_time_zone"] = "America/Los_Angeles"
         yield envelope_line(house.company.key, updated, record, extras)
 
 

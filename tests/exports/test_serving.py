@@ -232,6 +232,7 @@ async def test_the_kernel_holds_little_of_a_file_that_is_not_read(exports: Expor
         await until(lambda: limit.running == 1)
         for _ in range(2):
             assert len((await fetched(exports, url.path_qs)).body) == 2 * 1024**2
+            await until(lambda: limit.running < 2)
         assert limit.running == 1
 
 

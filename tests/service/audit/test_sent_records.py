@@ -1,6 +1,7 @@
 """Every way in which a record leaves is recorded, with what was sent and nothing else."""
 
 import asyncio
+import re
 
 import pytest
 
@@ -110,6 +111,7 @@ def test_no_operation_is_forgotten() -> None:
     # Files are downloaded in tests/exports/test_serving.py.
     elsewhere = {"/reso/EntityEvent({key})", *(operation.path for operation in EXPORT_OPERATIONS)}
     elsewhere |= {path for path in operations if path.startswith(tuple(f"/reso/{name}" for name in (*PARTS, *STATIC)))}
+    elsewhere |= {path for path in operations if re.search(r"\)/[A-Z]", path)}  # related entities
     assert operations - {path for path, _, _ in CASES} == elsewhere
 
 
@@ -135,6 +137,16 @@ async def test_expanded_records_are_recorded_like_others(audited: AuditedService
     page = await audited.json("reso/Property?$filter=ListingKey eq 'L0'&$expand=ListAgent($select=MemberKey)")
     assert page["value"][0]["ListAgent"] == {"MemberKey": UUID_OF_A_TEST}
     assert await audited.sent() == {("listings", LIVE): ["L0"], ("agents", LIVE): ALL["agents"]}
+
+
+async def test_related_entities_are_recorded_with_the_one_that_leads_to_them(audited: AuditedService) -> None:
+    home = listing("L0", "a", 1)
+    home["record"] |= {"ListAgentUUID": UUID_OF_A_TEST, "ListingImages": [{"FullURL": "https://images.example/1"}]}
+    await audited.update(home)
+    assert (await audited.json("reso/Property('L0')/ListAgent"))["MemberKey"] == UUID_OF_A_TEST
+    assert await audited.sent() == {("listings", LIVE): ["L0"], ("agents", LIVE): ALL["agents"]}
+    assert len((await audited.json("reso/Property('L0')/Media"))["value"]) == 1
+    assert {*(await audited.sent())[("listings", LIVE)]} == {"L0"}
 
 
 @pytest.mark.parametrize("name", STATIC)
