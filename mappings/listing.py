@@ -24,8 +24,7 @@ from mappings.fields import (
     untyped_named,
     uuid,
 )
-from mappings.open_house_tokens import DAYS
-from mappings.open_houses import TIME_ZONE
+from mappings.open_houses import DAYS, TIME_ZONE
 from mappings.resource import NameOf, Resource
 from mappings.search_fields import (
     SearchField,

@@ -1,14 +1,16 @@
-"""When open houses are: records have their local times, and beside the record stands the time zone of the property.
+"""Open houses of a listing: when they are, and what the index has of each.
 
-Local times are read as iCalendar reads them (RFC 5545, 3.3.5): one that comes twice, when clocks go back, is the first
-of the two; one that never comes, when they go forward, has the offset from before. An end is the first such time that
-is not before its start, so it may be on the next day.
+Records have their local times, and beside the record stands the time zone of the property. Local times are read as
+iCalendar reads them (RFC 5545, 3.3.5): one that comes twice, when clocks go back, is the first of the two; one that
+never comes, when they go forward, has the offset from before. An end is the first such time that is not before its
+start, so it may be on the next day.
 """
 
 import datetime as dt
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 from zoneinfo import ZoneInfo
 
 # The member of an envelope, and the search field, with the name of the zone.
@@ -59,3 +61,47 @@ def _shown(at: dt.datetime, zone: ZoneInfo) -> dt.datetime:
     """Return an instant with the offset of a zone, in UTC if that has seconds, as before time was standardized."""
     local = at.astimezone(zone)
     return at if (local.utcoffset() or _DAY) % dt.timedelta(minutes=1) else local
+
+
+# The search field with a token for each open house: its day, a hyphen, and the suffix of its key. So a range of tokens
+# is a range of days, and the tokens of a listing differ.
+DAYS = "open_house_days"
+UNKNOWN_DAY = "-"  # before all digits
+_TOKEN = re.compile(r"(?P<day>[0-9]{8}|-)-(?P<suffix>.*)", re.DOTALL)
+
+
+class Token(NamedTuple):
+    """An open house in the index: its day, and the suffix of its key."""
+
+    day: str
+    suffix: str
+
+    @classmethod
+    def of(cls, suffix: str, day: object) -> Self:
+        """Return the token of an open house on a day, a date or its text."""
+        return cls("".join(filter(str.isdigit, str(day or ""))) or UNKNOWN_DAY, suffix)
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Return a token of the search field."""
+        match = _TOKEN.fullmatch(text)
+        return cls(**match.groupdict()) if match else cls(UNKNOWN_DAY, text)
+
+    @property
+    def text(self) -> str:
+        """The token as the search field has it."""
+        return f"{self.day}-{self.suffix}"
+
+
+def identity(day: object, time: object) -> str:
+    """Return day and local start, for example 20261124T130000: the end and the remarks of an open house may change."""
+    texts = ("".join(filter(str.isalnum, str(part or "").encode("ascii", "ignore").decode())) for part in (day, time))
+    return "T".join(texts)
+
+
+def numbered(identities: Iterable[str]) -> Iterator[str]:
+    """Yield what identifies each element of a list; equal ones are numbered in their order."""
+    times: dict[str, int] = {}
+    for text in identities:
+        times[text] = times.get(text, 0) + 1
+        yield text if times[text] == 1 else f"{text}-{times[text]}"

@@ -31,7 +31,7 @@ class Conversion(Enum):
     FEATURE = "feature"  # the values of one property feature
     COUNT = "count"  # the number of elements of a list, no value if it is empty
     TEXT = "text"  # a value of any type as text
-    OPEN_HOUSES = "open houses"  # a token for each open house of a listing (`mappings.open_house_tokens`)
+    OPEN_HOUSES = "open houses"  # a token for each open house of a listing (`mappings.open_houses`)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,8 +25,7 @@ from indexer.errors import InvalidRecordError
 from indexer.source.lines import RejectedLine, SourceLine
 from mappings import Resource
 from mappings.fields import FieldKind
-from mappings.open_house_tokens import DAYS, Token, identity, numbered
-from mappings.open_houses import TIME_ZONE
+from mappings.open_houses import TIME_ZONE, Token, identity, numbered
 from mappings.record_schema import record_type
 from mappings.search_fields import Conversion, FieldOrigin, SearchField, number_in, text_in
 from mappings.stored_document import (
@@ -392,9 +391,7 @@ def _count(read: Extract, envelope: Any) -> int | None:
 def _open_houses(read: Extract, envelope: Any) -> list[str] | None:
     houses: Any = read(envelope) or ()
     suffixes = numbered(identity(house.Date, house.StartTime) for house in houses)
-    return [
-        Token.of(suffix, house.Date, None).text(DAYS) for suffix, house in zip(suffixes, houses, strict=True)
-    ] or None
+    return [Token.of(suffix, house.Date).text for suffix, house in zip(suffixes, houses, strict=True)] or None
 
 
 def _text(read: Extract, envelope: Any) -> str | None:

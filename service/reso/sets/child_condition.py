@@ -2,7 +2,7 @@
 
 A comparison with a child's key holds for all children of a parent or for none, except for the parent that the key
 names. So the parents are selected by their own keys, which the index answers, and only the children of those named in
-the filter are compared. Comparisons with a day or a start divide children by their tokens (`child_tokens`): for the
+the filter are compared. Comparisons with a day divide children by their tokens (`child_tokens`): for the
 tokens between two bounds they are true or false, and what is left of the filter is a condition on parents.
 """
 
@@ -13,7 +13,7 @@ from operator import attrgetter, or_
 from typing import Any, NamedTuple, TypeVar
 
 from mappings.data_dictionary import MODIFICATION_TIMESTAMP
-from mappings.open_house_tokens import Token
+from mappings.open_houses import DAYS, Token
 from service.errors import InvalidRequest
 from service.reso.filter.clauses import Matcher, UnsupportedComparison, refused
 from service.reso.filter.expression import (
@@ -68,7 +68,7 @@ class ChildCondition:
 
     child_set: ChildSet
     expression: FilterExpression | None
-    group: tuple[str, TokenSet] | None = None  # its search field and its tokens there
+    group: TokenSet | None = None
     _literals: dict[int, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
@@ -83,11 +83,8 @@ class ChildCondition:
 
     @cached_property
     def matcher(self) -> TokenMatcher | None:
-        """How tokens are compared; None if the filter does not; raise OptionNotImplemented for two ways."""
-        names = list(dict.fromkeys(condition.field for condition in self.tokens))
-        if len(names) > 1:
-            raise OptionNotImplemented(FILTER, f"a filter by {names[0]} together with one by {names[1]}")
-        return self.child_set.tokens(names[0]) if names else None
+        """How tokens are compared; None if the filter does not."""
+        return next((self.child_set.tokens(condition.field) for condition in self.tokens), None)
 
     @cached_property
     def parts(self) -> tuple[ChildPart, ...]:
@@ -111,7 +108,7 @@ class ChildCondition:
         return reduce(or_, (part.tokens for part in self.parts), NONE)
 
     def may_have(self, token: Token) -> bool:
-        return self.matcher is None or self.all_tokens.has(token.text(self.matcher.field))
+        return self.matcher is None or self.all_tokens.has(token.text)
 
     @property
     def has_tokens(self) -> bool:
@@ -120,9 +117,8 @@ class ChildCondition:
 
     @property
     def token_fields(self) -> tuple[str, ...]:
-        """The search fields whose tokens are compared."""
-        fields = [*([self.group[0]] if self.group else ()), *([self.matcher.field] if self.matcher else ())]
-        return tuple(dict.fromkeys(fields))
+        """The search field whose tokens are compared, if any is."""
+        return (DAYS,) if self.has_tokens else ()
 
     def is_of_tokens(self, parent: str) -> bool:
         """Whether children of a parent match by their tokens alone."""
@@ -146,20 +142,20 @@ class ChildCondition:
         """
         if self.group is None:
             return self._filtered(parent)
-        (field, tokens), matches = self.group, self._filtered(parent)
-        return lambda child: tokens.has(child.token.text(field)) and matches(child)
+        tokens, matches = self.group, self._filtered(parent)
+        return lambda child: tokens.has(child.token.text) and matches(child)
 
     def _filtered(self, parent: str) -> Predicate:
         if self.expression is None or (self.matcher is None and parent not in self.divided):
             return lambda _: True
         if self.matcher is not None and len(self.parts) == 1 and parent not in self.divided:
-            return _with_token(self.matcher, self.parts[0].tokens)
+            return _with_token(self.parts[0].tokens)
         return compile_filter(self.expression, partial(self._compiled, parent))
 
     def _compiled(self, parent: str, condition: FieldCondition) -> Predicate | bool:
         declared, name = self.child_set, condition.field
-        if self.matcher is not None and condition in self.tokens:
-            return _with_token(self.matcher, self.tokens[condition])
+        if condition in self.tokens:
+            return _with_token(self.tokens[condition])
         if isinstance(condition, FieldComparison | InList):
             if name == declared.key:
                 return self._compiled_key(parent, condition)
@@ -246,8 +242,8 @@ class ChildMatcher(Matcher):
         return "is a collection of entities: write any(), or any(x:…) with a property behind x/"
 
 
-def _with_token(matcher: TokenMatcher, tokens: TokenSet) -> Predicate:
-    return lambda child: tokens.has(child.token.text(matcher.field))
+def _with_token(tokens: TokenSet) -> Predicate:
+    return lambda child: tokens.has(child.token.text)
 
 
 def _left_of(expression: FilterExpression, known: Mapping[FieldCondition, bool]) -> FilterExpression:

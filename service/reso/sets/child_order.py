@@ -1,6 +1,6 @@
-"""Children of all parents in the order of their days or starts, which is that of their tokens.
+"""Children of all parents in the order of their days, which is that of their tokens.
 
-Children with the same days and starts are a group. An aggregation names the next groups with their sizes, and the
+Children of one day are a group. An aggregation names the next groups with their sizes, and the
 children of a group are read parent by parent, in the order of their keys: the position in a next link is the group,
 then the key. Small groups are read together.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from mappings.open_house_tokens import Token
+from mappings.open_houses import Token
 from service.reso.cost import Searched
 from service.reso.ordering import Position, SortKind, skip_positions
 from service.reso.protocol import ORDER_BY, OptionNotImplemented, OrderBy
@@ -29,10 +29,10 @@ _Read = Callable[[ChildSelection, Position, int], Awaitable[list[ChildRow]]]
 
 @dataclass(frozen=True)
 class ChildrenInOrder:
-    """A selection of children in the order of properties that begin their tokens, most significant first."""
+    """A selection of children in the order of the property that begins their tokens."""
 
     selection: ChildSelection
-    properties: tuple[TokenMatcher, ...]
+    matcher: TokenMatcher
     is_descending: bool
 
     @property
@@ -79,12 +79,11 @@ class ChildrenInOrder:
         """Return the next children of adjacent groups: after a position if it is one, all if there are several."""
         first, last = min(groups[0], groups[-1]), max(groups[0], groups[-1])
         tokens = TokenSet.between(first, tokens_of_prefix(last).bounds[1])
-        rows = await read(self.selection.within(self.properties[0].field, tokens), after, size)
-        placed = [row._replace(position=(self._group(row.child.token), *row.position)) for row in rows]
+        rows = await read(self.selection.within(tokens), after, size)
+        placed = [
+            row._replace(position=(row.child.token.day if row.child.token else "", *row.position)) for row in rows
+        ]
         return sorted(placed, key=lambda row: str(row.position[0]), reverse=self.is_descending)
-
-    def _group(self, token: Token | None) -> str:
-        return "".join(part.of(token) for part in self.properties) if token is not None else ""
 
     async def _groups_after(self, reached: str | None) -> dict[str, int]:
         """Return the next groups after one with their sizes, in order; empty: there are no more."""
@@ -92,7 +91,7 @@ class ChildrenInOrder:
         while True:
             after = self._entered(after)
             rest = self._behind(after)
-            selections = self.selection.within(self.properties[0].field, rest).parents.selections
+            selections = self.selection.within(rest).parents.selections
             read = [await self._tokens(selection, after) for selection in selections]
             ends = [tokens[-1][0] for tokens in read if len(tokens) == _TOKENS_AT_ONCE]
             # What is behind the last token of a full response is not known of its resource.
@@ -105,7 +104,7 @@ class ChildrenInOrder:
     def _entered(self, after: str | None) -> str | None:
         """Return where the tokens that the filter selects go on."""
         condition = self.selection.condition
-        if condition.matcher is None or condition.matcher.field != self.properties[0].field:
+        if condition.matcher is None:
             return after
         return condition.all_tokens.entered(after, is_descending=self.is_descending)
 
@@ -119,21 +118,20 @@ class ChildrenInOrder:
         for text, number in sorted(tokens, reverse=self.is_descending):
             if end is not None and (text < end if self.is_descending else text > end):
                 break
-            token = Token.read(self.properties[0].field, text)
+            token = Token.read(text)
             if self.selection.condition.may_have(token):
-                group = self._group(token)
-                sizes[group] = sizes.get(group, 0) + number
+                sizes[token.day] = sizes.get(token.day, 0) + number
         if end is not None and len(sizes) > 1:
             # It may go on behind the last token: then it comes again, whole.
-            sizes.pop(self._group(Token.read(self.properties[0].field, end)), None)
+            sizes.pop(Token.read(end).day, None)
         return sizes
 
     async def _tokens(self, selection: Selection, after: str | None) -> list[tuple[str, int]]:
         """Return the next tokens of a resource after a text with the numbers of their children, in order."""
-        field, order = self.properties[0].field, "desc" if self.is_descending else "asc"
+        order = "desc" if self.is_descending else "asc"
         pages: dict[str, Any] = {
             "size": _TOKENS_AT_ONCE,
-            "sources": [{"token": {"terms": {"field": field, "order": order}}}],
+            "sources": [{"token": {"terms": {"field": self.matcher.field, "order": order}}}],
         }
         if after is not None:
             pages["after"] = {"token": after}
@@ -162,7 +160,7 @@ def _first_groups(groups: dict[str, int], most: int) -> list[str]:
 
 
 def in_order(selection: ChildSelection, orders: Sequence[OrderBy]) -> ChildrenInOrder:
-    """Return a selection in the order of the first properties, which tokens begin with, then of what it has.
+    """Return a selection in the order of the first property, which tokens begin with, then of what it has.
 
     Raise OptionNotImplemented for another order.
     """
@@ -176,8 +174,8 @@ def in_order(selection: ChildSelection, orders: Sequence[OrderBy]) -> ChildrenIn
         or not {order.name for order in orders[len(first) :]} <= keys
     ):
         names = ", ".join(order.name for order in orders)
-        advice = f"Order by days and starts first, all asc or all desc, then by {child_set.key} if you want."
+        advice = f"Order by the day first, then by {child_set.key} if you want."
         raise OptionNotImplemented(ORDER_BY, f"the order by {names}", advice)
     for order in orders[: len(first)]:
         require_shown(selection.call, child_set.properties[order.name], ORDER_BY)
-    return ChildrenInOrder(selection, tuple(first), orders[0].is_descending)
+    return ChildrenInOrder(selection, first[0], orders[0].is_descending)

@@ -13,7 +13,7 @@ from itertools import groupby
 from math import ceil
 from typing import Any, NamedTuple
 
-from mappings.open_house_tokens import Token
+from mappings.open_houses import DAYS, Token
 from mappings.resource import Resource
 from service.background import batches_in_turns
 from service.request_context import RequestContext
@@ -75,20 +75,17 @@ class ChildSelection:
         if condition.expression is not None:
             chosen.append(any_of(self._part_clause(resource, part) for part in parts))
         if condition.group is not None:
-            field, tokens = condition.group
-            chosen.append(tokens.clause(field))
+            chosen.append(condition.group.clause(DAYS))
         return self.call.selection(resource, tuple(chosen))
 
     def _part_clause(self, resource: Resource, part: ChildPart) -> Clause:
         find_matcher = partial(matcher_for, self.call, self.child_set, resource)
         clause = build_clause(part.of_parents, find_matcher)
-        if (matcher := self.condition.matcher) is None or part.tokens == EVERY:
-            return clause
-        return all_of((clause, part.tokens.clause(matcher.field)))
+        return clause if part.tokens == EVERY else all_of((clause, part.tokens.clause(DAYS)))
 
-    def within(self, field: str, tokens: TokenSet) -> ChildSelection:
-        """Return the selection of the children with certain tokens in a search field."""
-        return replace(self, condition=replace(self.condition, group=(field, tokens)))
+    def within(self, tokens: TokenSet) -> ChildSelection:
+        """Return the selection of the children with certain tokens."""
+        return replace(self, condition=replace(self.condition, group=tokens))
 
     @property
     def position_kinds(self) -> tuple[SortKind, ...]:
@@ -125,15 +122,14 @@ class ChildSelection:
 
     async def _located(self, after: Position, size: int) -> tuple[list[EntityRow], list[ChildRow]]:
         """Return parents with their children; those of which more than tokens are compared are loaded."""
-        field = self.condition.token_fields[0]
-        parents = await self.parents.positions(after, size, field)
+        parents = await self.parents.positions(after, size, DAYS)
         loaded = await self._children_by_parent([row.id for row in parents if not self.condition.is_of_tokens(row.id)])
-        return parents, [row for parent in parents for row in loaded.get(parent.id) or self._by_tokens(parent, field)]
+        return parents, [row for parent in parents for row in loaded.get(parent.id) or self._by_tokens(parent)]
 
-    def _by_tokens(self, parent: EntityRow, field: str) -> list[ChildRow]:
+    def _by_tokens(self, parent: EntityRow) -> list[ChildRow]:
         if not self.condition.is_of_tokens(parent.id):
             return []
-        tokens = [Token.read(field, text) for text in parent.doc_values[field]]
+        tokens = [Token.read(text) for text in parent.doc_values[DAYS]]
         keys = [(ChildKey(parent.id, token.suffix), token) for token in tokens]
         return self._matching(parent, [Child(key, {}, 0, None, _NO_HEADER, token) for key, token in keys])
 

@@ -18,8 +18,7 @@ import msgspec
 
 from mappings import AGENT, LISTING, SOLD_LISTING
 from mappings.data_dictionary import MODIFICATION_TIMESTAMP
-from mappings.open_house_tokens import Token, identity, numbered
-from mappings.open_houses import instants_of
+from mappings.open_houses import Token, identity, instants_of, numbered
 from mappings.resource import Resource
 from mappings.search_fields import text_in
 from service.http.responses import JsonBytes
@@ -216,7 +215,7 @@ def _media_type(values: Values) -> object:
 
 
 def _open_house_token(values: Values, suffix: str) -> Token:
-    return Token.of(suffix, values.get("Date"), None)
+    return Token.of(suffix, values.get("Date"))
 
 
 def _instant(child: Child, at: int) -> str | None:

@@ -1,6 +1,6 @@
 """Comparisons of children by what the index has of each: a token in a search field of their parent.
 
-A comparison with a day or an instant is a set of tokens, and so are comparisons joined by and, or, not. A parent has a
+A comparison with a day is a set of tokens, and so are comparisons joined by and, or, not. A parent has a
 child in a set if one of its tokens is in one of the ranges of the set. Their number is that of the tokens, which differ
 within a parent, so an aggregation counts them without reading a parent.
 """
@@ -10,13 +10,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
-from math import ceil, floor
 from operator import and_, or_
 from typing import NamedTuple, Self
 
 import orjson
 
-from mappings.open_house_tokens import DAYS, LAST_START, UNKNOWN, Token, start_text
+from mappings.open_houses import DAYS, UNKNOWN_DAY
 from service.request_context import RequestContext
 from service.reso.filter.clauses import MATCH_NONE, UnansweredFunction, UnsupportedComparison
 from service.reso.filter.expression import (
@@ -28,7 +27,7 @@ from service.reso.filter.expression import (
     InList,
     LiteralType,
 )
-from service.reso.filter.value_matchers import PERIODS, DateMatcher, MomentMatcher
+from service.reso.filter.value_matchers import PERIODS, DateMatcher
 from service.search.query import Body, Clause, Selection, match_any
 
 
@@ -112,23 +111,17 @@ _UNKNOWN, _KNOWN = TokenSet(("", "0")), TokenSet(("0",))
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 # Behind all digits, and behind whatever a token goes on with.
 _END, _BEHIND = ":", "~"
-# Digits of a range in a regular expression, and the end of the greatest.
-_RANGE_DIGITS, _RANGE_END = 10, 2**31
+_DIGITS, _DAY_MILLISECONDS = 8, 86_400_000
 # Of a regular expression, which has up to 1,000 characters.
 _ALTERNATIVES = 30
 
 
 @dataclass(frozen=True)
 class TokenMatcher:
-    """A property of children: the search field whose tokens begin with it, how many digits it has, and its literals.
-
-    `step` are the milliseconds from one value to the next.
-    """
+    """A property of children, a day: the search field whose tokens begin with it, and its literals."""
 
     field: str
-    digits: int
-    step: int
-    literals: MomentMatcher
+    literals: DateMatcher
 
     def tokens(self, condition: FieldCondition) -> TokenSet:
         """Return the tokens of the children that match; raise UnsupportedComparison or UnansweredFunction."""
@@ -140,7 +133,7 @@ class TokenMatcher:
             case FunctionComparison(function, _, operator, value):
                 if (period := PERIODS.get(function)) is None:
                     raise UnansweredFunction(function)
-                first, end = (self._text(at) for at in period(value))
+                first, end = map(_day_text, period(value))
                 return _beside(operator, first, end)
         raise UnsupportedComparison("is compared by eq, ne, gt, ge, lt, le and in")
 
@@ -149,49 +142,32 @@ class TokenMatcher:
             return {ComparisonOperator.EQ: _UNKNOWN, ComparisonOperator.NE: _KNOWN}.get(operator, NONE)
         if value.type is not self.literals.literal_type:
             raise UnsupportedComparison(f"is compared with {self.literals.literal_type}")
-        steps = self.literals.parse_number(value.text) / self.step
-        return _beside(operator, self._text(ceil(steps) * self.step), self._text((floor(steps) + 1) * self.step))
-
-    def _text(self, milliseconds: int) -> str:
-        """Return what begins the tokens of a value."""
-        try:
-            at = _EPOCH + dt.timedelta(milliseconds=milliseconds)
-        except OverflowError:
-            return _END
-        if self.field == DAYS:
-            return f"{at:%Y%m%d}".rjust(self.digits, "0")
-        if at >= LAST_START:
-            raise UnsupportedComparison(f"is compared with timestamps before {LAST_START:%Y-%m-%d}")
-        return start_text(at)
-
-    def of(self, token: Token) -> str:
-        """Return the value of the property, as text."""
-        return token.day if self.field == DAYS else token.start
+        day = int(self.literals.parse_number(value.text))
+        return _beside(operator, _day_text(day), _day_text(day + _DAY_MILLISECONDS))
 
     def patterns(self, tokens: TokenSet) -> list[str]:
         """Return regular expressions of a set of tokens, each shorter than Elasticsearch's limit."""
-        parts = [f"{part}.*" for start, end in tokens.ranges for part in self._parts(start, end)]
+        parts = [f"{part}.*" for start, end in tokens.ranges for part in _parts(start, end)]
         return ["|".join(parts[at : at + _ALTERNATIVES]) for at in range(0, len(parts), _ALTERNATIVES)]
 
-    def _parts(self, start: str, end: str | None) -> Iterator[str]:
-        if start < "0":
-            yield UNKNOWN
-        if end == "0" or start >= _END:
-            return
-        low = max(start, "0").ljust(self.digits, "0")
-        first, second, width = int(low[:_RANGE_DIGITS]), low[_RANGE_DIGITS:], min(self.digits, _RANGE_DIGITS)
-        if end is None or end == _END:
-            last, upto = min(10**width, _RANGE_END), ""
-        else:
-            last, upto = int(end[:_RANGE_DIGITS]), end[_RANGE_DIGITS:]
-        if int(second or 0):
-            until = int(upto) - 1 if upto and first == last else 59
-            yield f"{first:0{width}}<{second}-{until:02}>"
-            first += 1
-        if int(upto or 0) and first <= last:
-            yield f"{last:0{width}}<00-{int(upto) - 1:02}>"
-        if first < last:
-            yield f"<{first:0{width}}-{last - 1:0{width}}>"
+
+def _day_text(milliseconds: int) -> str:
+    """Return what begins the tokens of the day with an instant."""
+    try:
+        return f"{_EPOCH + dt.timedelta(milliseconds=milliseconds):%Y%m%d}".rjust(_DIGITS, "0")
+    except OverflowError:
+        return _END
+
+
+def _parts(start: str, end: str | None) -> Iterator[str]:
+    if start < "0":
+        yield UNKNOWN_DAY
+    if end == "0" or start >= _END:
+        return
+    first = int(max(start, "0").ljust(_DIGITS, "0"))
+    last = 10**_DIGITS if end is None or end == _END else int(end)
+    if first < last:
+        yield f"<{first:0{_DIGITS}}-{last - 1:0{_DIGITS}}>"
 
 
 def _beside(operator: ComparisonOperator, first: str, end: str) -> TokenSet:
@@ -226,4 +202,4 @@ async def count_tokens(call: RequestContext, selection: Selection, matcher: Toke
     return greatest + sum(int(one.get("sum_other_doc_count", 0)) for one in found)
 
 
-BY_DAY = TokenMatcher(DAYS, 8, 86_400_000, DateMatcher(DAYS))
+BY_DAY = TokenMatcher(DAYS, DateMatcher(DAYS))
