@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
@@ -167,8 +167,7 @@ def demo(port: int, listings: int) -> None:
     """
     signal.signal(signal.SIGTERM, _exit_on_sigterm)
     started = time.monotonic()
-    with exit_on_error(), ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="brokerage-demo-exports-"))
+    with exit_on_error(), tempfile.TemporaryDirectory(prefix="brokerage-demo-exports-") as folder:
         loaded = load_service_settings({"BROKERAGE_ACCESS_LOG": "errors", "BROKERAGE_EXPORTS": folder, **os.environ})
         settings = replace(loaded, port=port, workers=1, drain_seconds=0.0)
         _require_free_port(settings.host, port, "Choose another --port.")

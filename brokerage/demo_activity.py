@@ -47,8 +47,8 @@ def _run(
 ) -> None:
     try:
         asyncio.run(_publish(connection, settings, company))
+        lines = _lines_on_market(listings, company)
         with tempfile.TemporaryDirectory(prefix="brokerage-demo-") as folder:
-            lines = _lines_on_market(Path(folder), listings, company)
             while lines and not stopped.wait(CHANGE_SECONDS):
                 asyncio.run(_change_price(connection, Path(folder), random.choice(lines)))  # noqa: S311 - no secret
     except Exception:
@@ -67,17 +67,14 @@ class _NoDisplay:
         _log.info(sentence)
 
 
-def _lines_on_market(folder: Path, listings: int, company: str) -> list[dict[str, Any]]:
-    """Return the source lines of a company's listings on the market; the folder is empty afterwards.
+def _lines_on_market(listings: int, company: str) -> list[dict[str, Any]]:
+    """Return the source lines of a company's listings on the market.
 
     Where there are any, those of the last days: a change must not add a listing to the window that pages have.
     """
-    sample = folder / "sample"
-    write_source(sample, listings)
-    lines = [orjson.loads(line) for line in (sample / _LINES).read_bytes().splitlines()]
-    for path in sample.iterdir():
-        path.unlink()
-    sample.rmdir()
+    with tempfile.TemporaryDirectory(prefix="brokerage-demo-") as folder:
+        sample = write_source(Path(folder) / "sample", listings).directory
+        lines = [orjson.loads(line) for line in (sample / _LINES).read_bytes().splitlines()]
     on_market = [
         line
         for line in lines

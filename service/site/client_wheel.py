@@ -11,7 +11,9 @@ from importlib import resources
 from importlib.metadata import Distribution, distribution
 from io import BytesIO
 
-CLIENT_PATH = "/docs/client"
+from service.site.pages import DOCS_ROOT
+
+CLIENT_PATH = f"{DOCS_ROOT}/client"
 _PACKAGE = "brokerage_feed"
 _METADATA = ("METADATA", "entry_points.txt")
 _TAG = "Wheel-Version: 1.0\nGenerator: brokerage\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
