@@ -389,13 +389,16 @@ def _count(read: Extract, envelope: Any) -> int | None:
 
 
 def _open_houses(read: Extract, envelope: Any) -> list[str] | None:
-    houses: Any = read(envelope) or ()
+    houses: Any = read(envelope)
+    if not houses:
+        return None
     suffixes = numbered(identity(house.Date, house.StartTime) for house in houses)
-    return [Token.of(suffix, house.Date).text for suffix, house in zip(suffixes, houses, strict=True)] or None
+    return [Token.of(suffix, house.Date).text for suffix, house in zip(suffixes, houses, strict=True)]
 
 
 def _text(read: Extract, envelope: Any) -> str | None:
-    return text_in(read(envelope))
+    value: Any = read(envelope)
+    return value if value is None or isinstance(value, str) else text_in(value)
 
 
 _CONVERSIONS: dict[Conversion, Callable[[Any, Any], object]] = {
