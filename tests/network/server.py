@@ -48,8 +48,6 @@ class Connection:
 
 
 Script = Callable[["Connection"], Awaitable[None]]
-# Of the event loop: a task that is cancelled before it begins would leave its connection open.
-_TURNS_TO_BEGIN = 8
 
 
 @dataclass
@@ -63,7 +61,8 @@ class Server:
     open: int = 0
     most_open: int = 0
     requests: list[bytes] = field(default_factory=list)
-    tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+    tasks: set[asyncio.Task[Any]] = field(default_factory=set)  # the scripts
+    opening: set[asyncio.Task[Any]] = field(default_factory=set)
     listening: socket.socket | None = None
 
     @property
@@ -92,31 +91,31 @@ class Server:
 
     async def stop(self) -> None:
         """End every script."""
-        for _ in range(_TURNS_TO_BEGIN):
-            await asyncio.sleep(0)
+        await asyncio.gather(*self.opening)
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # until what the tasks have closed is closed
 
     def _accept(self, listening: socket.socket) -> None:
         """Accept a connection. A server of asyncio loses one that it is accepting while it is closed (until 3.13)."""
         with contextlib.suppress(BlockingIOError):
             accepted, _ = listening.accept()
-            task = asyncio.create_task(self._open(accepted))
-            self.tasks.add(task)
-            task.add_done_callback(self.tasks.discard)
+            _keep(asyncio.create_task(self._open(accepted)), self.opening)
 
     async def _open(self, accepted: socket.socket) -> None:
         accepted.setblocking(False)
-        protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader(), self._serve)
+        protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader(), self._begin)
         with contextlib.suppress(OSError):
             await asyncio.get_running_loop().connect_accepted_socket(lambda: protocol, accepted, ssl=self.certificate)
 
+    def _begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._serve(reader, writer))
+        _keep(task, self.tasks)
+        # It may be cancelled before it begins.
+        task.add_done_callback(lambda _: writer.close())
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task: asyncio.Task[Any] | None = asyncio.current_task()
-        assert task is not None
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
         self.accepted, self.open = self.accepted + 1, self.open + 1
         self.most_open = max(self.most_open, self.open)
         try:
@@ -127,6 +126,11 @@ class Server:
             writer.close()
             with contextlib.suppress(OSError, asyncio.CancelledError):
                 await writer.wait_closed()
+
+
+def _keep(task: asyncio.Task[Any], tasks: set[asyncio.Task[Any]]) -> None:
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
 
 
 @asynccontextmanager
