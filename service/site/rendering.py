@@ -41,23 +41,16 @@ from service.site.tables import (
 )
 
 CHANGELOG_FILE = "CHANGELOG.md"
-_MARK = "- *API* "
-_FOR_OPERATORS = re.compile(r"^\*reindex\* ")
-_RELEASE = re.compile(r"(?m)^## ")
-_ENTRY = re.compile(r"(?m)^- (?:.+\n?)(?: .+\n?)*")
+_RELEASE = re.compile(r"(?m)^## (.+)$")
+_API_SECTION = re.compile(r"(?ms)^### API\n(.*?)(?=^#|\Z)")
+_FOR_OPERATORS = re.compile(r" \*reindex\*[^\n]*")
 
 
 def api_changelog() -> str:
-    """Return a heading and the API entries of each release that has any."""
-    return "\n".join(section for release in _RELEASE.split(_changelog())[1:] for section in _api_entries(release))
-
-
-def _api_entries(release: str) -> Iterator[str]:
-    entries = [entry for entry in _ENTRY.findall(release) if entry.startswith(_MARK)]
-    if entries:
-        yield f"## {release.splitlines()[0]}\n"
-        yield from (f"- {_FOR_OPERATORS.sub('', entry.removeprefix(_MARK)).strip()}" for entry in entries)
-        yield ""
+    """Return a heading and the section for partners of each release that has one, without what operators rebuild."""
+    _, *parts = _RELEASE.split(_changelog())
+    releases = zip(parts[::2], map(_API_SECTION.search, parts[1::2]), strict=True)
+    return "\n".join(f"## {name}\n\n{_FOR_OPERATORS.sub('', section[1])}" for name, section in releases if section)
 
 
 def _changelog() -> str:

@@ -71,8 +71,8 @@ _broken = partial(_walked, is_late=True)
 _NODE, _NODES = "SIGKILL of one of three nodes", "all nodes"
 
 SCENARIOS: dict[str, Scenario] = {
-    "kill": _kill(faults.kill_holder, _NODE + ", the one with the listings, during {walkers} walks"),
-    "kill-master": _kill(faults.kill_master, _NODE + ", the elected master, during {walkers} walks"),
+    "kill": _kill(faults.kill_holder, _NODE + ", the one with the listings, while {walkers} consumers read"),
+    "kill-master": _kill(faults.kill_master, _NODE + ", the elected master, while {walkers} consumers read"),
     "freeze": _walked(faults.freeze, "SIGSTOP of one of three nodes for {longer:g} s, then SIGCONT"),
     "shards-build": _sharded(
         sharded_faults.killed_in(RunStage.READING, ClusterNodes.holder), f"{_NODE} during a rebuild"

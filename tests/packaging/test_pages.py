@@ -18,6 +18,7 @@ from tests.brokerage.command_tree import COMMANDS
 ROOT = Path(__file__).parents[2]
 PAGES = ["README.md", "docs/architecture.md", "docs/sizing.md", "deploy/kubernetes/README.md"]
 EVERY_PAGE = sorted(str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
+LENGTHS = {"CHANGELOG.md": 15, "SECURITY.md": 3, "docs/reliability.md": 8, "CONTRIBUTING.md": 7}
 FOLDERS = "bench|brokerage|cluster|consumer|deploy|docs|embedded|indexer|locks|mappings|sample|service|tests"
 # Settings of Elasticsearch, and a logger.
 NOT_MODULES = {
@@ -40,11 +41,32 @@ def _text(page: str) -> str:
     return (ROOT / page).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_links_lead_to_files(page: str) -> None:
-    links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)]+)\)", _text(page)) if "://" not in link]
-    assert [link for link in links if link and not (ROOT / page).parent.joinpath(link).exists()] == []
-    assert links
+@pytest.mark.parametrize("page", EVERY_PAGE)
+def test_links_lead_to_files_and_sections(page: str) -> None:
+    """Links of a repository: to files beside the page, and to headings or anchors in pages."""
+    folder, text = (ROOT / page).parent, re.sub(r"(?ms)^```.*?^```|`[^`\n]*`", "", _text(page))
+    links = [link.partition("#") for link in re.findall(r"\]\(([^)\s]+)\)", text) if ":" not in link and link[0] != "/"]
+    assert [link for link, _, _ in links if not (folder / link).exists()] == []
+    pages = [(folder / link if link else ROOT / page, section) for link, _, section in links if section]
+    assert [f"{file}#{section}" for file, section in pages if section not in _anchors(file.read_text())] == []
+
+
+def _anchors(text: str) -> set[str]:
+    """Return the anchors of a page on a repository host: those of its headings, and those that it sets."""
+    headings = re.findall(r"(?m)^#+ (.+)$", re.sub(r"(?ms)^```.*?^```", "", text))
+    named = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return named | {*re.findall(r'<a id="([\w-]+)">', text)}
+
+
+@pytest.mark.parametrize(("page", "kilobytes"), LENGTHS.items())
+def test_pages_for_people_in_a_hurry_are_short(page: str, kilobytes: int) -> None:
+    assert (ROOT / page).stat().st_size <= kilobytes * 1024
+
+
+def test_the_changelog_has_an_entry_a_line() -> None:
+    lines = _text("CHANGELOG.md").partition("\n## ")[2].splitlines()
+    assert [line for line in lines if (line.startswith("- ") and len(line) > 200) or line.startswith(" ")] == []
+    assert {line for line in lines if line.startswith("### ")} == {"### API", "### Operators", "### Security"}
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -24,7 +24,7 @@ def judged(found: SiegeObservations, seconds: float) -> ScenarioResult:
     failed = sum(found.honest.failures[SIEGE].values())
     answers = found.honest.answers
     return ScenarioResult(
-        fault=f"all attacks of the siege for {seconds:g} s, while three honest keys read",
+        fault=f"all attacks for {seconds:g} s, while three honest keys read",
         requests=len(answers[SIEGE]) + failed,
         wrong=found.honest.wrong,
         failed=failed,

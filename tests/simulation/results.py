@@ -97,6 +97,9 @@ def concluded(played: ChaosResults, page: Path | None, order: Iterable[str] = ()
         path.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
         page.write_text(between_marks(page.read_text(encoding="utf-8"), "\n\n".join(_parts(found))), encoding="utf-8")
     print(_table(found))
+    for row in played.rows.values():
+        for name, value in row.outcome.figures.items():
+            print(f"{row.outcome.fault}: {name}: {value}")
     for name, sentences in found.violations.items():
         print(f"{name}: {'; '.join(sentences)}")
     return 1 if found.violations else 0
@@ -130,17 +133,6 @@ def _parts(results: ChaosResults) -> Iterator[str]:
     yield "### Violations"
     violated = [f"- {name}: {said}" for name, sentences in results.violations.items() for said in sentences]
     yield "\n".join(violated) or "None."
-    yield "### Further figures"
-    yield "\n".join(["| fault | figure | value |", "|---|---|---|", *_figures(total)])
-    yield "### Commands"
-    rows = [f"| {name} | `{row.command}` | {row.date} | {row.seconds:.0f} |" for name, row in results.rows.items()]
-    yield "\n".join(["| scenario | command | date | seconds |", "|---|---|---|---:|", *rows])
-
-
-def _figures(outcomes: Iterable[ScenarioResult]) -> Iterator[str]:
-    for outcome in outcomes:
-        for number, (figure, value) in enumerate(outcome.figures.items()):
-            yield f"| {'' if number else outcome.fault} | {figure} | {value} |"
 
 
 def _processor() -> str:
