@@ -108,7 +108,7 @@ fuzz: develop  ## Send at least 20,000 requests generated from the OpenAPI docum
 mutants: develop  ## Break a line at a time in a copy, and see that tests notice; takes about 45 minutes. MUTANTS="--only scope".
 	@$(BIN)/python -m tests.mutants $(MUTANTS)
 
-openapi: develop  ## Renew docs/openapi.json and its examples.
+openapi: develop  ## Renew docs/openapi.json, its examples and docs/operating/settings.md.
 	$(BIN)/python -m tests.openapi.regenerate
 
 screenshots: develop chromium  ## Renew the pictures in docs/screenshots; the terminal needs sqlite3 and jq.

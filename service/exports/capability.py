@@ -50,7 +50,7 @@ def _unreadable_files(detail: str) -> Finding:
         "cannot be read",
         detail,
         "Is BROKERAGE_EXPORTS right, may the service's user read it, and has `brokerage index publish` run? See "
-        "docs/operating.md, Published files.",
+        "docs/operating/publish.md.",
     )
 
 

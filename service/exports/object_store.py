@@ -1,7 +1,7 @@
 """Object stores by their URL: `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`.
 
 Credentials, regions and endpoints come from the variables of the environment that object_store reads (AWS_*, GOOGLE_*,
-AZURE_*; docs/operating.md). The library is an optional dependency, so this module imports it where it is used.
+AZURE_*; docs/operating/publish.md). The library is an optional dependency, so this module imports it where it is used.
 """
 
 from __future__ import annotations

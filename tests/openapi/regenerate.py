@@ -1,15 +1,21 @@
-"""Renews what is kept of the OpenAPI document, and the example of the map: `python -m tests.openapi.regenerate`.
+"""Renews what is kept of the OpenAPI document, the example of the map, and the page of settings.
+
+`python -m tests.openapi.regenerate`
 
 The examples come first, since the document shows them.
 """
 
 import datetime as dt
 import tempfile
+from collections.abc import Iterator
+from inspect import getdoc
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from brokerage.settings_types import settings_types
+from cluster.settings import describe_settings
 from mappings import RESOURCES
 from sample import write_source
 from service.capabilities import installed_capabilities
@@ -18,6 +24,7 @@ from service.openapi.document import encoded_document
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "openapi.json"
 EXAMPLES = ROOT / "service" / "examples.json"
+SETTINGS_PAGE = ROOT / "docs" / "operating" / "settings.md"
 MAP_EXAMPLE = ROOT / "service" / "site" / "assets" / "map_example.json"
 
 _DAY = dt.datetime(2026, 3, 14, 9, 26, 53, tzinfo=dt.UTC)
@@ -69,7 +76,27 @@ def _fullest(path: Path) -> dict[str, Any]:
     return {name: value[:1] if isinstance(value, list) else value for name, value in fullest.items()}
 
 
+def render_settings() -> str:
+    """Return docs/operating/settings.md: every setting by group, with its default and meaning."""
+    return "\n".join(_settings_lines()) + "\n"
+
+
+def _settings_lines() -> Iterator[str]:
+    yield "# Settings"
+    yield ""
+    yield "`NAME_FILE` can name a file with the value of `NAME`. `brokerage settings` shows the values of this machine."
+    for kind in settings_types({}):
+        yield f"\n## {kind.__name__.removesuffix('Settings')}\n"
+        yield f"{(getdoc(kind) or '').partition(chr(10))[0]}\n"
+        yield "| variable | default | meaning |\n|---|---|---|"
+        for setting in describe_settings(kind, {}):
+            default = f"`{setting.value}`" if setting.value else ""
+            note = setting.note.replace("|", "\\|").replace("<", "&lt;")
+            yield f"| `{setting.variable}` | {default} | {note} |"
+
+
 if __name__ == "__main__":
+    SETTINGS_PAGE.write_text(render_settings(), encoding="utf-8")
     EXAMPLES.write_bytes(render_examples())
     MAP_EXAMPLE.write_bytes(render_map_example())
     DOCUMENT.write_bytes(encoded_document(installed_capabilities()))

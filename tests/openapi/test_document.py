@@ -62,6 +62,10 @@ def test_the_example_of_the_map_is_what_the_generator_makes() -> None:
     assert regenerate.MAP_EXAMPLE.read_bytes() == regenerate.render_map_example(), _RENEW
 
 
+def test_the_kept_page_of_settings_is_that_of_the_code() -> None:
+    assert regenerate.SETTINGS_PAGE.read_text(encoding="utf-8") == regenerate.render_settings(), _RENEW
+
+
 def test_every_operation_has_a_summary_and_a_description_that_says_more() -> None:
     for path, described in GET_OPERATIONS.items():
         assert described["summary"][-1:].isalpha(), path

@@ -146,7 +146,7 @@ def test_all_that_is_installed_is_described() -> None:
         "doctor": _printed("doctor"),
         "document": str(document(installed_capabilities())),
     }
-    # The console and traces are for operators, whom docs/operating.md tells of them.
+    # The console and traces are for operators, whom docs/operating/monitor.md tells of them.
     assert {name for name in _WORDS if not mentions(name, texts)} == {"console", "traces"}
 
 

@@ -19,7 +19,7 @@ from prometheus_client import Metric
 from tests.telemetry.conftest import FEED, Watched
 
 ROOT = Path(__file__).parents[2]
-GUIDE = (ROOT / "docs/operating.md").read_text(encoding="utf-8")
+GUIDE = (ROOT / "docs/operating/monitor.md").read_text(encoding="utf-8")
 RULES = ROOT / "deploy/prometheus/alerts.yml"
 TRIALS = RULES.with_name("alerts.test.yml")
 ALERTS: dict[str, Any] = {
@@ -39,7 +39,7 @@ MACROS = {"$__rate_interval": "5m", "$job": "brokerage", "$instance": ".*"}
 
 def table(heading: str) -> dict[str, list[str]]:
     """Return the rows of the first table below a heading of the guide: the other cells by the name in the first."""
-    lines = GUIDE.partition(f"\n### {heading}\n")[2].partition("\n### ")[0].splitlines()
+    lines = GUIDE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0].splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| `")]
     return {row[0].strip("`"): row[1:] for row in rows}
 
@@ -115,7 +115,7 @@ def test_each_alert_is_tried_with_series_that_raise_it_and_with_some_that_do_not
 
 def test_the_guide_says_what_to_do_about_each_alert() -> None:
     assert sorted(table("Alerts")) == sorted(ALERTS)
-    assert {rule["annotations"]["runbook"] for rule in ALERTS.values()} == {"docs/operating.md#alerts"}
+    assert {rule["annotations"]["runbook"] for rule in ALERTS.values()} == {"docs/operating/monitor.md#alerts"}
 
 
 def test_prometheus_understands_the_queries_of_the_dashboard(tmp_path: Path) -> None:
