@@ -22,7 +22,7 @@ from bench.measure import FULL, QUICK, SMALLEST, Meter, Progress, reason, watche
 from bench.questions import GROUPS, ROOT, SERVICE
 from bench.report import ReportError, figure_table, report
 from bench.results import Environment
-from bench.stage import Node, Options, companies, identifiers, load, node, staged
+from bench.stage import Node, Options, companies, load, node, staged
 from bench.walks import Company, ServiceWay, walk_all
 from cluster.connection import ConnectionSettings
 from embedded import VERSION, EmbeddedNodeError
@@ -95,7 +95,7 @@ async def measure(options: Options, node: Node, progress: Progress) -> None:
     found = results.begun(options.results if options.only else None, _environment(options, node, walked))
     pool = Pool()
     try:
-        async with staged(options, node, keys.company, await identifiers(connection)) as stage:
+        async with staged(options, node, keys, pool, walked) as stage:
             meter = Meter(pool, options.size, stage.processes, found, progress)
             stages = {name: partial(meter.group, name, stage.templates) for name in GROUPS}
             way = ServiceWay(stage.templates.servers[SERVICE], f"{ROOT}/listings", keys.everything, options.large_page)

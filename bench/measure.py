@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from bench.accounting import processor_seconds
 from bench.client import Connection, Pool
-from bench.questions import CLIENT, ENGINE, GROUPS, Absent, Arm, Template, Templates
+from bench.questions import CLIENT, GROUPS, Absent, Arm, Template, Templates, store_of
 from bench.results import Measured, Results, Round, quantile, spread
 
 _PATIENCE_SECONDS = 300
@@ -30,8 +30,8 @@ class Size:
     walks: int = 2
 
 
-FULL = Size(rounds={"latency": 30, "throughput": 12, "clients": 7})
-QUICK = Size(rounds={"latency": 10, "throughput": 6, "clients": 4}, walks=3)
+FULL = Size(rounds={"latency": 30, "throughput": 12, "clients": 7, "peers": 12})
+QUICK = Size(rounds={"latency": 10, "throughput": 6, "clients": 4, "peers": 6}, walks=3)
 # Enough to see that everything runs; its numbers mean nothing.
 SMALLEST = Size(rounds=dict.fromkeys(QUICK.rounds, 1), requests=2, requests_each=1, warm_up=1, walks=1)
 
@@ -180,8 +180,8 @@ def reason(error: BaseException) -> str:
 
 
 def watched_by(answers: str, processes: Mapping[str, int]) -> dict[str, int]:
-    """Return the processes that have to do with an answer: the program's and Elasticsearch's, as far as known."""
-    return {name: processes[name] for name in (answers, ENGINE) if name in processes}
+    """Return the processes that have to do with an answer: the program's and its store's, as far as known."""
+    return {name: processes[name] for name in (answers, store_of(answers)) if name in processes}
 
 
 async def ask_all(connections: Sequence[Connection], requests: Sequence[bytes]) -> tuple[list[float], int]:

@@ -97,11 +97,12 @@ def service(
         **ran.environment,
         **(settings or {}),
     }
-    return _running(environment, str(ran.command), "serve", "--workers", str(workers))
+    return running(environment, str(ran.command), "serve", "--workers", str(workers))
 
 
 @asynccontextmanager
-async def _running(environment: Mapping[str, str], *command: str) -> AsyncGenerator[Program, None]:
+async def running(environment: Mapping[str, str], *command: str) -> AsyncGenerator[Program, None]:
+    """Run a command with `--port` and a free port."""
     [port] = free_ports(1)
     process = await asyncio.create_subprocess_exec(
         *command, "--port", str(port), env={**os.environ, **environment}, stdout=subprocess.DEVNULL

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import quote, urlencode
 
@@ -11,8 +11,17 @@ from bench.client import get, post
 RAW: Final = "Elasticsearch, same body"
 SERVICE: Final = "service"
 TWO_WORKERS: Final = "service, 2 workers"
+# Peers: what others would build, or could at best.
+RELAY: Final = "nginx in front of the same body"
+FASTAPI: Final = "FastAPI"
+POSTGRES: Final = "PostgreSQL, asyncpg"
+UNSORTED: Final = "textbook index, unsorted"
+BY_IDENTIFIER: Final = "textbook index, by identifier"
+BY_COMPANY: Final = "textbook index, by company"
+TEXTBOOKS: Final = (UNSORTED, BY_IDENTIFIER, BY_COMPANY)
 # Processes that take part in every answer.
 ENGINE: Final = "Elasticsearch"
+DATABASE: Final = "PostgreSQL"
 CLIENT: Final = "client"
 
 COMPANY: Final = "summit-crest"
@@ -73,7 +82,20 @@ CLIENTS: Final = tuple(
     Arm(each, depth="any", clients=clients) for clients in (1, 8, MOST_CLIENTS) for each in (RAW, SERVICE, TWO_WORKERS)
 )
 
-GROUPS: Final = {"latency": LATENCY, "throughput": THROUGHPUT, "clients": CLIENTS}
+_FEEDS = (RAW, RELAY, SERVICE, FASTAPI, POSTGRES)
+PEERS: Final = (
+    *(Arm(each, depth="any", clients=8) for each in (*_FEEDS, *TEXTBOOKS)),
+    *(Arm(each, depth="97 %", clients=8) for each in (SERVICE, POSTGRES, *TEXTBOOKS)),
+    *(Arm(each) for each in _FEEDS),
+    *(Arm(each, "show", "", clients=8) for each in _FEEDS),
+)
+
+GROUPS: Final = {"latency": LATENCY, "throughput": THROUGHPUT, "clients": CLIENTS, "peers": PEERS}
+
+
+def store_of(answers: str) -> str:
+    """Return the store behind who answers."""
+    return DATABASE if answers == POSTGRES else ENGINE
 
 
 @dataclass(frozen=True)
@@ -146,23 +168,28 @@ def cursor(share: float) -> bytes:
 
 @dataclass(frozen=True)
 class Templates:
-    """Makes templates. `servers` are addresses by who answers, `heard` what the service asks for a question."""
+    """Makes templates. `servers` are addresses by who answers.
+
+    `heard` are requests to Elasticsearch, by who answers and by the question; all others are asked by HTTP as partners
+    do. `missing` has the reason why somebody does not answer here.
+    """
 
     servers: Mapping[str, str]
-    heard: Mapping[str, Heard]
+    heard: Mapping[str, Mapping[str, Heard]]
     key: str
     identifiers: Sequence[str]
     page: int
     large_page: int
+    missing: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, arm: Arm) -> Template:
         """Return the template of an arm; raise Absent if no server can respond to it."""
         if arm.answers not in self.servers:
-            raise Absent(f"{arm.answers} does not run here")
+            raise Absent(self.missing.get(arm.answers, f"{arm.answers} does not run here"))
         server = self.servers[arm.answers]
-        if arm.answers != RAW:
+        if arm.answers not in self.heard:
             request = get(server, self.target(arm.question), {"x-api-key": self.key, "Accept-Encoding": arm.encoding})
-        elif (asked := self.heard.get(arm.question)) is None:
+        elif (asked := self.heard[arm.answers].get(arm.question)) is None:
             raise Absent("the service does not ask this in one request")
         else:
             request = post(server, asked.target, asked.body) if asked.body else get(server, asked.target)

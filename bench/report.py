@@ -5,9 +5,11 @@ A figure is a ratio of medians, with the quartiles of the ratios of each round.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 
-from bench.questions import CLIENT, ENGINE, RAW, SERVICE, TWO_WORKERS, Arm
+from bench.chart import chart
+from bench.questions import CLIENT, FASTAPI, POSTGRES, RAW, RELAY, SERVICE, TEXTBOOKS, TWO_WORKERS, Arm, store_of
 from bench.results import Measured, Results, Spread, ratio, spread
 
 BEGIN = "<!-- results:begin -->"
@@ -18,6 +20,7 @@ _TITLES = {
     "latency": "One client: response time",
     "throughput": "Throughput",
     "clients": "Throughput by clients and workers",
+    "peers": "Beside what others would build",
 }
 _PAGE, _SAME_BODY = Arm(SERVICE), Arm(RAW)
 _BUSY, _BUSY_SAME_BODY = Arm(SERVICE, depth="any", clients=8), Arm(RAW, depth="any", clients=8)
@@ -56,7 +59,14 @@ def figures(found: Results) -> list[Figure]:
     gzip, zstd = (Arm(SERVICE, depth="any", clients=8, encoding=each) for each in ("gzip", "zstd"))
     deep, underscored = Arm(SERVICE, depth="97 %"), Arm(SERVICE, "underscore_response")
     same = Arm(SERVICE, depth="same", clients=8)
+    relay, fastapi, postgres = (Arm(each, depth="any", clients=8) for each in (RELAY, FASTAPI, POSTGRES))
     return [
+        Figure("pages per second: service / nginx relay of the same body", _peers(found, _BUSY, relay), least=0.8),
+        Figure("pages per second: service / PostgreSQL peer", _peers(found, _BUSY, postgres), least=2.0),
+        Figure("CPU time of a page: service / PostgreSQL peer", _processor_times(found, _BUSY, postgres), most=0.2),
+        Figure("pages per second: service / FastAPI peer", _peers(found, _BUSY, fastapi), least=5.0),
+        Figure("CPU time of a page: service / FastAPI peer", _processor_times(found, _BUSY, fastapi), most=0.1),
+        Figure("pages per second at 97 %: service / best textbook index", _best_textbook(found), least=2.0),
         Figure("pages per second, 8 clients: service / same body", _rates(found, _BUSY, _BUSY_SAME_BODY), least=0.85),
         Figure("page at 97 % of the largest company / first page, time", _times(found, deep, _PAGE), most=1.10),
         Figure("pages per second, 8 clients: gzip / identity", _rates(found, gzip, _BUSY), least=0.8),
@@ -88,6 +98,27 @@ def _rates(found: Results, arm: Arm, base: Arm, group: str = "throughput") -> Sp
     return ratio([each.per_second for each in one.rounds], [each.per_second for each in other.rounds])
 
 
+def _peers(found: Results, arm: Arm, base: Arm) -> Spread | None:
+    return _rates(found, arm, base, "peers")
+
+
+def _best_textbook(found: Results) -> Spread | None:
+    """Compare the service with the fastest of the textbook indices."""
+    deep = [Arm(order, depth="97 %", clients=8) for order in TEXTBOOKS]
+    measured = [(rate.per_second.median, arm) for arm in deep if (rate := found.find("peers", arm)) is not None]
+    if not measured:
+        return None
+    return _peers(found, Arm(SERVICE, depth="97 %", clients=8), max(measured, key=itemgetter(0))[1])
+
+
+def _processor_times(found: Results, arm: Arm, base: Arm) -> Spread | None:
+    """Compare the processor time of a request in two programs, without their stores."""
+    one, other = found.find("peers", arm), found.find("peers", base)
+    if one is None or other is None or not other.cpu_ms[other.answers]:
+        return None
+    return spread([one.cpu_ms[one.answers] / other.cpu_ms[other.answers]])
+
+
 def _seconds_a_gigabyte(found: Results) -> Spread | None:
     """Return the CPU seconds of the service per 10^9 bytes of bodies."""
     busy = found.find("throughput", _BUSY)
@@ -99,11 +130,15 @@ class ReportError(Exception):
 
 
 def report(found: Results, docs: Path) -> None:
-    """Write the tables between the marks of the page; the text around them stays as it is."""
+    """Write the chart, and the tables between the marks of the page; the text around them stays as it is."""
     page = docs / "performance.md"
     text = page.read_text(encoding="utf-8") if page.exists() else _EMPTY
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(between_marks(text, tables(found)), encoding="utf-8")
+    if (drawn := chart(found)) is not None:
+        target = docs / "performance" / "pages.svg"
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(drawn, encoding="utf-8")
 
 
 def between_marks(text: str, body: str) -> str:
@@ -168,7 +203,7 @@ def _absent(found: Results) -> str:
 def _group(measured: Sequence[Measured]) -> str:
     head = ["arm", "request", "clients", "ms", "p99", "per second", "MB"]
     return table(
-        [*head, *(f"CPU ms, {name}" for name in ("program", ENGINE, CLIENT))], [_row(each) for each in measured]
+        [*head, *(f"CPU ms, {name}" for name in ("program", "store", CLIENT))], [_row(each) for each in measured]
     )
 
 
@@ -182,7 +217,10 @@ def _row(each: Measured) -> list[str]:
         _number(each.p99_ms),
         f"{each.per_second.median:,.1f} ({each.per_second.low:,.1f} to {each.per_second.high:,.1f})",
         f"{each.bytes / _MB:.3f}",
-        *(_number(each.cpu_ms[name]) if name in each.cpu_ms else "" for name in (each.answers, ENGINE, CLIENT)),
+        *(
+            _number(each.cpu_ms[name]) if name in each.cpu_ms else ""
+            for name in (each.answers, store_of(each.answers), CLIENT)
+        ),
     ]
 
 

@@ -16,8 +16,22 @@ from elasticsearch import AsyncElasticsearch, NotFoundError
 from bench import programs
 from bench.client import Pool, get
 from bench.measure import Progress, Size
-from bench.questions import COMPANY, ENGINE, GROUPS, QUESTIONS, RAW, SERVICE, TWO_WORKERS, Heard, Templates
-from bench.walks import Company
+from bench.peers.data import Feed
+from bench.peers.running import Peers, peers
+from bench.questions import (
+    COMPANY,
+    ENGINE,
+    GROUPS,
+    QUESTIONS,
+    RAW,
+    RELAY,
+    ROOT,
+    SERVICE,
+    TWO_WORKERS,
+    Heard,
+    Templates,
+)
+from bench.walks import Company, ServiceWay
 from cluster.connection import ConnectionSettings, connect
 from embedded import EmbeddedCluster, NodeOptions
 from embedded.node_options import free_ports
@@ -212,9 +226,13 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(options: Options, node: Node, key: str, listings: Sequence[str]) -> AsyncIterator[Stage]:
-    """Start the service, with one worker and with two."""
-    bare = Templates({RAW: node.url}, {}, key, listings, options.page, options.large_page)
+async def staged(
+    options: Options, node: Node, keys: Keys, pool: Pool, walked: Sequence[Company]
+) -> AsyncIterator[Stage]:
+    """Start the service, with one worker and with two, and the peers if they are to be measured."""
+    connection = ConnectionSettings(url=(node.url,), prefix=options.prefix)
+    listings = await identifiers(connection)
+    bare = Templates({RAW: node.url}, {}, keys.company, listings, options.page, options.large_page)
     async with AsyncExitStack() as stack:
         running = {
             SERVICE: await stack.enter_async_context(programs.service(node.url, options.prefix)),
@@ -225,9 +243,20 @@ async def staged(options: Options, node: Node, key: str, listings: Sequence[str]
             heard = await _overhear(bare, tap, listener.url, options.prefix)
         for program in running.values():
             await program.ready()
-        servers = {RAW: node.url} | {name: program.url for name, program in running.items()}
-        processes = {name: program.pid for name, program in running.items()}
-        yield Stage(replace(bare, heard=heard, servers=servers), processes | ({ENGINE: node.pid} if node.pid else {}))
+        found = Peers()
+        if not options.only or "peers" in options.only:
+            way = ServiceWay(running[SERVICE].url, f"{ROOT}/listings", keys.everything, options.large_page)
+            folder = options.data and options.data.with_name(f"{options.data.name}-postgres")
+            feed = Feed(pool, way, walked)
+            found = await stack.enter_async_context(peers(connection, feed, keys.company, options.page, folder))
+        templates = replace(
+            bare,
+            servers={RAW: node.url} | {name: program.url for name, program in running.items()} | found.servers,
+            heard={RAW: heard, RELAY: heard} | found.heard,
+            missing=found.missing,
+        )
+        processes = {name: program.pid for name, program in running.items()} | found.processes
+        yield Stage(templates, processes | ({ENGINE: node.pid} if node.pid else {}))
 
 
 async def _overhear(templates: Templates, tap: Tap, service: str, prefix: str) -> dict[str, Heard]:

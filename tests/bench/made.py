@@ -2,10 +2,32 @@
 
 from collections.abc import Mapping
 
-from bench.questions import GROUPS, RAW, SERVICE, TWO_WORKERS, Arm
+from bench.questions import (
+    BY_COMPANY,
+    BY_IDENTIFIER,
+    FASTAPI,
+    GROUPS,
+    POSTGRES,
+    RAW,
+    RELAY,
+    SERVICE,
+    TWO_WORKERS,
+    UNSORTED,
+    Arm,
+)
 from bench.results import Environment, Measured, Results, Round, Walk, spread
 
-EVERYONE = {RAW: 10.0, SERVICE: 12.0, TWO_WORKERS: 6.0}
+EVERYONE = {
+    RAW: 10.0,
+    SERVICE: 12.0,
+    TWO_WORKERS: 6.0,
+    RELAY: 9.0,
+    FASTAPI: 60.0,
+    POSTGRES: 18.0,
+    UNSORTED: 48.0,
+    BY_IDENTIFIER: 24.0,
+    BY_COMPANY: 36.0,
+}
 
 
 def measured(arm: Arm, milliseconds: float, *, cpu: float = 1.0) -> Measured:

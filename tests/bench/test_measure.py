@@ -54,7 +54,7 @@ async def _measured(
     async with serving(server.answer) as url:
         answering = {arm.answers: url for arm in members}
         heard = {"page": Heard("POST", "/listings/_search", b"5eed5eed")}
-        templates = Templates(answering, heard, "key", ["a"], page=2, large_page=1000)
+        templates = Templates(answering, {RAW: heard}, "key", ["a"], page=2, large_page=1000)
         await Meter(pool, SIZE, {}, found, Progress()).group("latency", templates)
     return found.groups["latency"], found
 

@@ -5,10 +5,25 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from bench.client import post
-from bench.questions import GROUPS, RAW, SERVICE, TWO_WORKERS, Absent, Arm, Heard, Template, Templates, cursor
+from bench.questions import (
+    BY_COMPANY,
+    GROUPS,
+    POSTGRES,
+    RAW,
+    RELAY,
+    SERVICE,
+    TWO_WORKERS,
+    Absent,
+    Arm,
+    Heard,
+    Template,
+    Templates,
+    cursor,
+)
 
 PUBLIC = {arm.answers: "http://127.0.0.1:1" for group in GROUPS.values() for arm in group}
-HEARD = {"page": Heard("POST", "/listings/_search", b'{"gt":"one:5eed5eed"}')}
+PAGE = Heard("POST", "/listings/_search", b'{"gt":"one:5eed5eed"}')
+HEARD = {RAW: {"page": PAGE}, BY_COMPANY: {"page": PAGE}}
 TEMPLATES = Templates(PUBLIC, HEARD, "key", ["a-1", "b-2", "c-3"], page=7, large_page=70)
 
 
@@ -34,7 +49,7 @@ def test_every_arm_reads_the_same_places_in_a_round() -> None:
         assert [request.startswith(before) and request.endswith(after) for request in requests] == [True] * 5
         return [request[len(before) : len(before) + 8] for request in requests]
 
-    answering = (RAW, SERVICE, TWO_WORKERS)
+    answering = (RAW, SERVICE, TWO_WORKERS, POSTGRES, BY_COMPANY)
     found = [places(Arm(answers, depth="97 %")) for answers in answering]
     assert found == [found[0]] * len(answering)
     assert len(set(found[0])) == 5
@@ -42,7 +57,13 @@ def test_every_arm_reads_the_same_places_in_a_round() -> None:
 
 def test_the_same_body_is_the_one_that_was_recorded() -> None:
     request = TEMPLATES.of(Arm(RAW)).request
-    assert request == post("http://127.0.0.1:1", "/listings/_search", HEARD["page"].body)
+    assert request == post("http://127.0.0.1:1", "/listings/_search", PAGE.body)
+
+
+def test_who_is_missing_is_absent_with_the_reason() -> None:
+    missing = {RELAY: "nginx is not installed"}
+    with pytest.raises(Absent, match="nginx is not installed"):
+        Templates({}, HEARD, "key", ["a-1"], 7, 70, missing).of(Arm(RELAY))
 
 
 @pytest.mark.parametrize(("servers", "arm"), [(PUBLIC, Arm(RAW, "large page")), ({}, Arm(RAW))])

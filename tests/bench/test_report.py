@@ -28,6 +28,12 @@ def test_two_versions_are_compared_turn_by_turn(capsys: pytest.CaptureFixture[st
 def test_every_figure_is_worked_out() -> None:
     found = figures(results(EVERYONE, cpu=0.5))
     assert [round(figure.value.median, 3) for figure in found if figure.value] == [
+        0.75,  # pages per second: service / relay
+        1.5,  # service / PostgreSQL
+        1.0,  # their processor time
+        5.0,  # service / FastAPI
+        1.0,  # their processor time
+        2.0,  # service / the fastest of three textbook indices
         round(10 / 12, 3),  # pages per second, 8 clients: service / same body
         1.0,  # 97 % / first page
         1.0,  # gzip / identity
