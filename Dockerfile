@@ -11,6 +11,7 @@ COPY locks/production.txt locks/
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf --mount=type=secret,id=ca,target=/run/ca.pem \
     pip --python /opt/brokerage/bin/python install --require-hashes -r locks/production.txt
 COPY pyproject.toml PACKAGE.md LICENSE CHANGELOG.md ./
+COPY docs docs
 COPY consumer consumer
 COPY brokerage brokerage
 COPY cluster cluster

@@ -117,5 +117,7 @@ def describe_settings(kind: type[Any], environ: Mapping[str, str]) -> Iterator[D
 def _shown(value: object, *, secret: bool) -> str:
     if secret and value:
         return "********"
-    text = ",".join(value) if isinstance(value, tuple) else str(value)
+    text = (
+        ",".join(value) if isinstance(value, tuple) else str(value).lower() if isinstance(value, bool) else str(value)
+    )
     return _CREDENTIALS.sub("//********@", text)

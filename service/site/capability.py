@@ -13,6 +13,7 @@ from service.http.requests import collapse_slashes, negotiate_coding
 from service.http.responses import CONTENT_POLICY, PrecompressedBody, precompress
 from service.site.client_wheel import CLIENT_PATH, client_wheel, client_wheel_name
 from service.site.discovery import create_index_handler, discovery_handlers
+from service.site.operating import add_operating
 from service.site.pages import DOCS_ROOT, PAGE_BY_MARKDOWN_PATH, PAGE_BY_PATH, Site, site_assets
 
 _SEARCH_INDEX_PATH = f"{DOCS_ROOT}/search.json"
@@ -76,4 +77,4 @@ def render(path: str, site: Site) -> tuple[bytes, str, dict[str, str]]:
     raise NotFound(f"The documentation has no such page; it starts at {DOCS_ROOT}.")
 
 
-CAPABILITY = Capability("site", routes=_routes)
+CAPABILITY = Capability("site", routes=_routes, operators=add_operating)

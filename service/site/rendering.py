@@ -91,12 +91,12 @@ def page_text(page: SitePage, site: Site) -> str:
 
 # Pages with more headings list the main ones.
 _MAX_CONTENTS = 24
-_CONTENTS_BUTTON = '<button class="contents-button" popovertarget="page-contents">On this page</button>'
+CONTENTS_BUTTON = '<button class="contents-button" popovertarget="page-contents">On this page</button>'
 
 
 def page_html(page: SitePage, site: Site) -> bytes:
     rendered = render_markdown(page_text(page, site))
-    contents = "" if page in WIDE_PAGES else _contents(rendered.sections)
+    contents = "" if page in WIDE_PAGES else page_contents(rendered.sections)
     return (
         Template(text_with(site.installed, _template()))
         .substitute(
@@ -104,20 +104,20 @@ def page_html(page: SitePage, site: Site) -> bytes:
             version=version("brokerage-server"),
             navigation=_navigation(page, site),
             contents=contents,
-            contents_button=_CONTENTS_BUTTON if contents else "",
+            contents_button=CONTENTS_BUTTON if contents else "",
             body=rendered.html,
             turning=_previous_next_links(page, site),
-            head=_PAGE_HEADS[page].substitute(_asset_urls()) if page in _PAGE_HEADS else "",
+            head=_PAGE_HEADS[page].substitute(asset_urls()) if page in _PAGE_HEADS else "",
             wide="wide" if page in WIDE_PAGES else "",
             markdown=page.markdown_path,
             contact=f' · <a href="{escape(site.contact)}">Contact</a>' if site.contact else "",
-            **_asset_urls(),
+            **asset_urls(),
         )
         .encode()
     )
 
 
-def _asset_urls() -> dict[str, str]:
+def asset_urls() -> dict[str, str]:
     """Return the URLs of the assets by template variable, such as `site_css`."""
     return {name.replace(".", "_").replace("-", "_"): asset.path for name, asset in site_assets().items()}
 
@@ -155,7 +155,7 @@ def _link(page: SitePage, text: str, *, is_current: bool = False, relation: str 
     return f'<a href="{page.path}"{current}{rel}>{text}</a>'
 
 
-def _contents(sections: tuple[PageSection, ...]) -> str:
+def page_contents(sections: tuple[PageSection, ...]) -> str:
     """Return the contents at the side of a page, which a button opens on narrow screens."""
     below = sections[1:]
     deepest = 3 if len(below) <= _MAX_CONTENTS else 2

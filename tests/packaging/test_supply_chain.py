@@ -19,7 +19,7 @@ BIN = Path(sys.executable).parent
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 SERVICES: dict[str, Any] = YAML(typ="safe").load(ROOT / "compose.yaml")["services"]
 # Besides the packages: what their installation reads.
-IN_THE_BUILD = ("locks", "pyproject.toml", "PACKAGE.md", "CHANGELOG.md", "LICENSE")
+IN_THE_BUILD = ("locks", "pyproject.toml", "PACKAGE.md", "CHANGELOG.md", "LICENSE", "docs")
 OURS = [name for name, service in SERVICES.items() if "build" in service]
 
 
@@ -90,7 +90,7 @@ def test_the_image_is_made_of_the_packages_and_no_more() -> None:
     # The client is a distribution of its own, in this folder.
     packages = set(ALLOWED) - {"bench", "brokerage_feed"} | {"consumer"}
     copied = set(re.findall(r"^COPY (\w+) (?:\w+)$", DOCKERFILE, re.MULTILINE))
-    assert copied == packages
+    assert copied == packages | {"docs"}  # of which the wheel holds the operators' guide
     kept = set((ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines())
     assert kept == {"*", "**/__pycache__"} | {f"!{name}" for name in {*packages, *IN_THE_BUILD}}
     # What runs has nothing to install with.

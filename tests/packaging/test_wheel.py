@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from service.site.operating import OPERATING_PAGES
 from tests.architecture.graph import ALLOWED, CLIENT, ROOT
 from tests.packaging.wheels import build_wheel, install_wheels, run
 
@@ -36,8 +37,9 @@ def test_it_carries_every_file_of_the_packages_and_nothing_else(wheel: Path) -> 
         for path in (ROOT / package).rglob("*")
         if path.is_file() and path.suffix != ".pyc"
     }
-    # The site shows it: it is outside the packages in the tree and inside one in the wheel.
-    assert names == ours | {"service/site/CHANGELOG.md"}
+    # The site shows them: they are outside the packages in the tree and inside one in the wheel.
+    guide = {f"service/site/guide/{file}" for files in OPERATING_PAGES.values() for file in files}
+    assert names == ours | guide | {"service/site/CHANGELOG.md"}
     assert {f"{package}/py.typed" for package in PACKAGES} <= names
     data = {"embedded/artifacts.lock.json", "embedded/log4j2.properties", "sample/data/companies.json"}
     assert data <= names

@@ -1,4 +1,4 @@
-"""The commands of `docs/your-own-data.md`, run as they are written there."""
+"""The commands of the tutorials, `docs/your-own-data.md` and those that follow it, run as they are written there."""
 
 import asyncio
 import os
@@ -17,11 +17,15 @@ from tests.consumer.service_process import environment, run_service
 from tests.indexer.conftest import Bench
 
 _ROOT = Path(__file__).parents[3]
-_BLOCKS = dict(re.findall(r"(?ms)^```bash ([\w-]+)\n(.*?)^```$", (_ROOT / "docs" / "your-own-data.md").read_text()))
+_TUTORIALS = ("your-own-data", "operating/keep-current", "operating/first-partner", "operating/production")
+_BLOCKS, _CURRENT, _PARTNER, _PRODUCTION = (
+    dict(re.findall(r"(?ms)^```bash ([\w-]+)\n(.*?)^```$", (_ROOT / "docs" / f"{name}.md").read_text()))
+    for name in _TUTORIALS
+)
 
 
-async def follow(bench: Bench, *names: str, **variables: str) -> str:
-    """Run blocks of the page in one shell, and return what they print on standard output."""
+async def follow(bench: Bench, *names: str, page: dict[str, str] = _BLOCKS, ends: int = 0, **variables: str) -> str:
+    """Run blocks of a page in one shell, and return what they print on standard output."""
     given = environment(
         ELASTICSEARCH_URL=bench.connection.url[0],
         BROKERAGE_INDEX_PREFIX=bench.connection.prefix,
@@ -30,10 +34,10 @@ async def follow(bench: Bench, *names: str, **variables: str) -> str:
         PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         **variables,
     )
-    command = ["bash", "-euo", "pipefail", "-c", "\n".join(_BLOCKS[name] for name in names)]
+    command = ["bash", "-euo", "pipefail", "-c", "\n".join(page[name] for name in names)]
     run = asyncio.to_thread(subprocess.run, command, env=given, capture_output=True, text=True, check=False, cwd=_ROOT)
     result = await run
-    assert result.returncode == 0, (names, result.stdout, result.stderr)
+    assert result.returncode == ends, (names, result.stdout, result.stderr)
     return str(result.stdout)
 
 
@@ -66,6 +70,23 @@ async def test_the_page_on_your_own_data(bench: Bench, tmp_path: Path) -> None:
     assert {name: one["version"] for name, one in agents_after.items()} == {
         name: one["version"] for name, one in agents.items()
     }
+
+
+async def test_the_tutorials_that_follow(bench: Bench, tmp_path: Path) -> None:
+    await follow(bench, "names", "load")
+    await follow(bench, *_CURRENT, page=_CURRENT)
+    assert (await bench.served(LISTING))["LL-24001"]["record"]["ListPrice"] == 2_100_000
+    key = re.findall(r"\S{30,}", await follow(bench, "key", page=_PARTNER))[-1]
+    async with run_service(bench, key, tmp_path / "service.log") as service:
+        page = orjson.loads(await follow(bench, "page", page=_PARTNER, KEY=key, SERVICE=service.url))
+        assert len(_records(page)) == 2
+        copied = await follow(bench, "copy", page=_PARTNER, KEY=key, SERVICE=service.url)
+        assert "24" in copied
+        assert "North portal" in await follow(bench, "look", page=_PARTNER)
+        assert "revoked" in (await follow(bench, "end", page=_PARTNER)).lower()
+    assert "BROKERAGE_METRICS_PORT" in await follow(bench, "doctor", page=_PRODUCTION, ends=1)
+    await follow(bench, "nightly", page=_PRODUCTION)
+    assert list((bench.folder.parent / "own data" / "files").rglob("manifest.json"))
 
 
 def _records(answer: object) -> list[dict[str, object]]:

@@ -1,0 +1,141 @@
+"""The guide for operators under `/operating`, on the port of metrics: pages of `docs`, in the layout of `/docs`."""
+
+import asyncio
+import posixpath
+import re
+from functools import cache
+from html import escape
+from importlib.metadata import version
+from pathlib import Path
+from string import Template
+
+from aiohttp import web
+
+from service.http.responses import CONTENT_POLICY
+from service.site.pages import SITE_FILES, site_assets
+
+OPERATING_ROOT = "/operating"
+# By group, as files below `docs`; packages contain them below `guide`, next to this module.
+OPERATING_PAGES: dict[str, tuple[str, ...]] = {
+    "Start": ("operating.md",),
+    "Tutorials": (
+        *("your-own-data.md", "operating/keep-current.md", "operating/first-partner.md", "operating/production.md"),
+    ),
+    "Operate": (
+        *("operating/install.md", "operating/load.md", "operating/publish.md", "operating/keys.md"),
+        *("operating/run.md", "operating/monitor.md", "operating/maintain.md"),
+    ),
+    "How to": ("replicating.md", "operating-a-cluster.md", "backup-and-restore.md", "upgrading.md", "audit.md"),
+    "Reference": (
+        *("operating/column-maps.md", "operating/settings.md", "elasticsearch-rights.md"),
+        *("sizing.md", "security.md", "reliability.md"),
+    ),
+}
+_FILE_BY_PATH = {
+    OPERATING_ROOT if file == "operating.md" else f"{OPERATING_ROOT}/{Path(file).stem}": file
+    for files in OPERATING_PAGES.values()
+    for file in files
+}
+_PATH_BY_FILE = {file: path for path, file in _FILE_BY_PATH.items()}
+_IMAGE = re.compile(r"!\[[^\]]*\]\([^)]*\)\n*")
+_LINK = re.compile(r"\[([^\]\n]+)\]\(([^)#\s]*)(#[\w-]+)?\)")
+_TITLE = re.compile(r"(?m)^# (.+)$")
+_LAYOUT = Template("""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>$title - Brokerage, for operators</title>
+<link rel="icon" href="$icon_svg" type="image/svg+xml">
+<link rel="stylesheet" href="$site_css">
+</head>
+<body>
+<a class="skip" href="#content">Skip to the content</a>
+<header>
+<a class="brand" href="/operating"><img src="$icon_svg" alt="" width="26" height="26"> Brokerage for operators</a>
+<a class="shortcut" href="/console">Console</a>
+<button class="menu" popovertarget="navigation">Menu</button>
+</header>
+<div class="columns">
+<nav id="navigation" class="pages" popover aria-label="Pages">$navigation</nav>
+<main id="content" tabindex="-1">
+$contents_button
+$body
+</main>
+$contents
+</div>
+<footer>Brokerage $version</footer>
+</body>
+</html>
+""")
+
+
+@cache
+def operating_text(file: str) -> str:
+    """Return the text of a page, with links for the site: what the guide does not have is named without a link."""
+    packaged = SITE_FILES.joinpath("guide", *file.split("/"))
+    source = packaged if packaged.is_file() else Path(__file__).parents[2] / "docs" / file
+    text = _IMAGE.sub("", source.read_text(encoding="utf-8"))
+    return _LINK.sub(lambda link: _site_link(file, *link.groups("")), text)
+
+
+def _site_link(file: str, name: str, target: str, section: str) -> str:
+    if "://" in target or not target:
+        return f"[{name}]({target}{section})"
+    path = _PATH_BY_FILE.get(posixpath.normpath(posixpath.join(posixpath.dirname(file), target)))
+    return f"[{name}]({path}{section})" if path else name
+
+
+@cache
+def operating_page(path: str) -> bytes:
+    """Return the HTML of a page of the guide."""
+    # Markdown and syntax highlighting take most of the import time of the site.
+    from service.site.markdown import render_markdown  # noqa: PLC0415
+    from service.site.rendering import CONTENTS_BUTTON, asset_urls, page_contents  # noqa: PLC0415
+
+    rendered = render_markdown(operating_text(_FILE_BY_PATH[path]))
+    contents = page_contents(rendered.sections)
+    return _LAYOUT.substitute(
+        title=escape(rendered.title),
+        navigation=_navigation(path),
+        contents=contents,
+        contents_button=CONTENTS_BUTTON if contents else "",
+        body=rendered.html,
+        version=version("brokerage-server"),
+        **asset_urls(),
+    ).encode()
+
+
+def _navigation(current: str) -> str:
+    return "".join(
+        f'<p class="group">{group}</p><ul>{"".join(_item(file, current) for file in files)}</ul>'
+        for group, files in OPERATING_PAGES.items()
+    )
+
+
+def _item(file: str, current: str) -> str:
+    path, title = _PATH_BY_FILE[file], _TITLE.findall(operating_text(file))[0]
+    here = ' aria-current="page"' if path == current else ""
+    return f'<li><a href="{path}"{here}>{escape(title)}</a></li>'
+
+
+def add_operating(_: web.Application, app: web.Application) -> None:
+    """Add the guide, and the assets that its pages name, to the application of the private port."""
+
+    async def page(request: web.Request) -> web.Response:
+        body = await asyncio.to_thread(operating_page, request.path)
+        return web.Response(body=body, headers=_HTML)
+
+    for path in _FILE_BY_PATH:
+        app.router.add_get(path, page)
+    for name in ("site.css", "icon.svg"):
+        app.router.add_get(site_assets()[name].path, _asset)
+
+
+_HTML = {"Content-Type": "text/html; charset=utf-8", "Content-Security-Policy": CONTENT_POLICY}
+
+
+async def _asset(request: web.Request) -> web.Response:
+    asset = next(asset for asset in site_assets().values() if asset.path == request.path)
+    return web.Response(body=asset.body, content_type=asset.content_type)
