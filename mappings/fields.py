@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from functools import cache, partial
 from typing import NamedTuple
@@ -140,7 +140,9 @@ class Field:
     object_name: str = ""  # the name of an object with these members in JSON Schema
     views: frozenset[View] = ALL_VIEWS
     flag: IncludeFlag | None = None
-    note: str = ""
+    note: str = ""  # what the value is, in a sentence
+    values: tuple[str, ...] = ()  # those that the service knows; others may be added
+    example: object = field(default=None, compare=False)  # where the example record has no value
     form: TextForm | None = None  # of a string, which is refused or converted otherwise
     is_update_time: bool = False  # the envelope's `updated_at` if the source has none
     group: str = ""  # the field group that a key needs to see the value; empty: none
@@ -182,19 +184,25 @@ class Field:
         return replace(self, is_shown_exact=True)
 
 
-def _field(kind: FieldKind, name: str, note: str = "", *, form: TextForm | None = None) -> Field:
-    return Field(name=name, kind=kind, note=note, form=form)
+def _field(
+    kind: FieldKind, name: str, note: str = "", *, values: tuple[str, ...] = (), example: object = None
+) -> Field:
+    return Field(name=name, kind=kind, note=note, values=values, example=example)
 
 
-def _nested(kind: FieldKind, name: str, *members: Field, object_name: str) -> Field:
-    return Field(name=name, kind=kind, members=members, object_name=object_name)
+def _formed(form: TextForm, name: str, note: str = "", *, example: object = None) -> Field:
+    return Field(name=name, kind=FieldKind.STRING, note=note, example=example, form=form)
 
 
-# What declares a field of each kind, by its name and a note.
+def _nested(kind: FieldKind, name: str, note: str, *members: Field, object_name: str) -> Field:
+    return Field(name=name, kind=kind, note=note, members=members, object_name=object_name)
+
+
+# What declares a field of each kind, by its name and what it is.
 string = partial(_field, FieldKind.STRING)
-uuid = partial(_field, FieldKind.STRING, form=TextForm.UUID)  # stored in lower case
-reference = partial(_field, FieldKind.STRING, form=TextForm.REFERENCE)  # an identifier that requests select by
-local_time = partial(_field, FieldKind.STRING, form=TextForm.LOCAL_TIME)  # HH:MM:SS
+uuid = partial(_formed, TextForm.UUID)  # stored in lower case
+reference = partial(_formed, TextForm.REFERENCE)  # an identifier that requests select by
+local_time = partial(_formed, TextForm.LOCAL_TIME)  # HH:MM:SS
 date = partial(_field, FieldKind.DATE)  # YYYY-MM-DD
 date_time = partial(_field, FieldKind.DATE_TIME)  # ISO 8601 with offset
 integer = partial(_field, FieldKind.INTEGER)
@@ -204,14 +212,6 @@ boolean = partial(_field, FieldKind.BOOLEAN)
 untyped = partial(_field, FieldKind.UNTYPED)
 strings = partial(_field, FieldKind.STRINGS)
 untyped_list = partial(_field, FieldKind.UNTYPED_LIST)
-# By its name and its members; `object_name` names one object in JSON Schema.
+# By its name, what it is and its members; `object_name` names one object in JSON Schema.
 nested = partial(_nested, FieldKind.OBJECT)
 objects = partial(_nested, FieldKind.OBJECTS)
-
-
-def strings_named(*names: str) -> tuple[Field, ...]:
-    return tuple(map(string, names))
-
-
-def untyped_named(*names: str) -> tuple[Field, ...]:
-    return tuple(map(untyped, names))

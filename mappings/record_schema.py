@@ -160,7 +160,7 @@ def _identifier_name(resource: Resource, underscored: bool) -> str:  # noqa: FBT
 
 def _description(field: Field, view: View) -> dict[str, object]:
     """Return the description of a field: its unit, its note, and the flag that includes it."""
-    notes = [str(_SCALAR_SCHEMAS.get(field.kind, {}).get("description", "")), _field_note(field)]
+    notes = [_field_note(field), str(_SCALAR_SCHEMAS.get(field.kind, {}).get("description", ""))]
     if field.flag is not None and view in field.flag.views:
         notes.append(f"Present only if {field.flag.parameter} is sent.")
     description = " ".join(filter(None, notes))
@@ -173,7 +173,10 @@ def _property_name(field: Field, underscored: bool) -> str:  # noqa: FBT001 - pa
 
 def _value_schema(field: Field, underscored: bool) -> dict[str, object]:  # noqa: FBT001 - passed on as is
     if not field.members:
-        return _SCALAR_SCHEMAS[field.kind] | ({"description": text} if (text := _field_note(field)) else {})
+        described = {"description": text} if (text := _field_note(field)) else {}
+        return (
+            _SCALAR_SCHEMAS[field.kind] | described | ({} if field.example is None else {"examples": [field.example]})
+        )
     members: dict[str, object] = {
         "title": field.object_name + UNDERSCORED_SUFFIX * underscored,
         "properties": {
@@ -187,5 +190,6 @@ def _value_schema(field: Field, underscored: bool) -> dict[str, object]:  # noqa
 
 
 def _field_note(field: Field) -> str:
+    values = f"One of: {', '.join(field.values)}." if field.values else ""
     guarded = f"Empty for keys that may not see {field.group}." if field.group else ""
-    return " ".join(filter(None, (field.note, guarded)))
+    return " ".join(filter(None, (field.note, values, guarded)))

@@ -93,6 +93,7 @@ class Capability:
     # Adds to the application on the port of metrics, the second, what it shows of the service, the first.
     operators: Callable[[web.Application, web.Application], None] | None = None
     schemas: str = ""  # the module with its part of the OpenAPI document, imported with it
+    document: str = ""  # the module with the OpenAPI document, of which the reference is made
     tables: str = ""  # the module with generated parts of its pages, by placeholder, imported with them
     catalog: CatalogEntry | None = None  # an API of its own in the catalog of APIs
     pages: tuple[str, ...] = ()  # of `/docs`, which are about it alone

@@ -5,7 +5,18 @@ from functools import cache
 from mappings import LISTING
 from mappings.fields import View
 from service.examples import example_record
-from service.feed.schemas import DIGEST, HASH, IN_PATH, PARAMETERS, RESOURCE_NAME, TOKEN, Schema, object_schema
+from service.feed.schemas import (
+    AS_OF,
+    DIGEST,
+    HASH,
+    IN_PATH,
+    PARAMETERS,
+    RESOURCE_NAME,
+    SCHEMA_HASH,
+    TOKEN,
+    Schema,
+    object_schema,
+)
 from service.feed.streaming import NDJSON
 from service.http.responses import LINK
 from service.openapi.schemas import (
@@ -20,17 +31,28 @@ from service.openapi.schemas import (
 from service.operation import Operation
 
 _TEXT: Schema = {"type": "string"}
-_COUNT: Schema = {"type": "integer", "minimum": 0}
+_NUMBER: Schema = {"type": "integer", "minimum": 0}
+_COUNT = _NUMBER | {"description": "The number of records.", "examples": [1]}
+_ID = _TEXT | {"description": "The identifier of the record.", "examples": ["L1"]}
 _RECORD: Schema = {
     "type": "object",
     "description": "The record in the form of its index, with all optional fields.",
+    "examples": [{"PlatformListingId": "L1", "ListPrice": 314500, "Status": "Active"}],
 }
 _IDENTITY: dict[str, Schema] = {
-    "company": _TEXT | {"description": "The key of its company."},
-    "id": _TEXT | {"description": "The identifier of the record."},
-    "sequence": _COUNT
-    | {"description": "The time of its last change in milliseconds since 1970; a later state has a higher one."},
-    "time": _TEXT | {"format": "date-time", "description": "When the service recorded the change."},
+    "company": _TEXT | {"description": "The key of its company.", "examples": ["summit-crest"]},
+    "id": _ID,
+    "sequence": _NUMBER
+    | {
+        "description": "The time of its last change in milliseconds since 1970; a later state has a higher one.",
+        "examples": [1795168800123],
+    },
+    "time": _TEXT
+    | {
+        "format": "date-time",
+        "description": "When the service recorded the change.",
+        "examples": ["2026-11-20T10:00:00.123Z"],
+    },
 }
 _EXACT: Schema = {
     "type": "object",
@@ -38,6 +60,7 @@ _EXACT: Schema = {
         "Acres and baths as the source has them, of those that the record rounds; absent without any. If only they "
         "change, there is no change."
     ),
+    "examples": [{"LotSizeAcres": 0.23}],
 }
 _CONTENT: dict[str, Schema] = {
     "content": HASH | {"description": "Its content hash, for digests."},
@@ -45,8 +68,12 @@ _CONTENT: dict[str, Schema] = {
     "record": _RECORD,
 }
 _REASON = _TEXT | {
-    "description": "Why the record leaves the copy: deleted, deactivated, out_of_scope, off_market or withheld."
+    "description": "Why the record leaves the copy: deleted, deactivated, out_of_scope, off_market or withheld.",
+    "examples": ["deleted"],
 }
+
+
+_NULLABLE_LINE: Schema = {"type": ["string", "null"], "examples": ["summit-crest:L1"]}
 
 
 def _reference(name: str) -> Schema:
@@ -56,7 +83,8 @@ def _reference(name: str) -> Schema:
 _DIGEST_MEMBERS: dict[str, Schema] = {
     "count": _COUNT,
     "digest": DIGEST,
-    "unsettled": _COUNT | {"description": "Documents newer than what is published: compare again later."},
+    "unsettled": _NUMBER
+    | {"description": "Documents newer than what is published: compare again later.", "examples": [0]},
 }
 SCHEMAS: dict[str, Schema] = {
     "Change": object_schema(
@@ -69,37 +97,51 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "ChangesPage": object_schema(
         {
-            "changes": {"type": "array", "items": _reference("Change")},
+            "changes": {"type": "array", "items": _reference("Change"), "description": "The changes, in order."},
             "next": TOKEN,
-            "at_end": {"type": "boolean", "description": "True if nothing more was published when the page was read."},
+            "at_end": {
+                "type": "boolean",
+                "description": "True if nothing more was published when the page was read.",
+                "examples": [True],
+            },
         }
     ),
     "SnapshotHead": object_schema(
         {
             "resource": RESOURCE_NAME,
             "token": TOKEN,
-            "as_of": _TEXT | {"format": "date-time"},
+            "as_of": AS_OF,
             "count": _COUNT,
-            "schema": HASH,
-            "after": {"type": ["string", "null"]},
-        }
+            "schema": SCHEMA_HASH,
+            "after": _NULLABLE_LINE | {"description": "The line behind which a resumed snapshot begins."},
+        },
+        description="The first line.",
     ),
-    "SnapshotLine": object_schema({**_IDENTITY, **_CONTENT}, "exact"),
+    "SnapshotLine": object_schema({**_IDENTITY, **_CONTENT}, "exact", description="The line of a record."),
     "SnapshotTail": object_schema(
         {
             "count": _COUNT,
-            "digest": HASH,
-            "last": {"type": ["string", "null"]},
-            "complete": {"type": "boolean", "const": True},
+            "digest": DIGEST,
+            "last": _NULLABLE_LINE | {"description": "The last record, as company:id."},
+            "complete": {"type": "boolean", "const": True, "description": "Always true.", "examples": [True]},
         },
         description="The last line; without it the snapshot is incomplete. Count and digest are of this response.",
     ),
-    "BucketRecord": object_schema({"id": _TEXT, "content": HASH}),
+    "BucketRecord": object_schema({"id": _ID, "content": _CONTENT["content"]}),
     "Bucket": object_schema(
         {
-            "prefix": _TEXT | {"pattern": "^([0-9a-f]{2}|[0-9a-f]{4})$"},
+            "prefix": _TEXT
+            | {
+                "pattern": "^([0-9a-f]{2}|[0-9a-f]{4})$",
+                "description": "The first hexadecimal digits of the hashes of its identifiers.",
+                "examples": ["a3"],
+            },
             **_DIGEST_MEMBERS,
-            "records": {"type": "array", "items": _reference("BucketRecord")},
+            "records": {
+                "type": "array",
+                "items": _reference("BucketRecord"),
+                "description": "Its records; present only with `prefixes` of four digits.",
+            },
         },
         "records",
     ),

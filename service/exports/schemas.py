@@ -1,7 +1,7 @@
 """OpenAPI schemas of published files."""
 
 from service.exports.publications import MEDIA_TYPES
-from service.feed.schemas import DIGEST, PARAMETERS, RESOURCE_NAME, TOKEN, Schema, object_schema
+from service.feed.schemas import AS_OF, DIGEST, PARAMETERS, RESOURCE_NAME, SCHEMA_HASH, TOKEN, Schema, object_schema
 from service.feed.schemas import IN_PATH as FEED_IN_PATH
 from service.http.negotiation import JSON
 from service.openapi.schemas import (
@@ -18,7 +18,6 @@ from service.openapi.schemas import (
 from service.operation import Operation
 
 _TEXT: Schema = {"type": "string"}
-_TIME: Schema = _TEXT | {"format": "date-time"}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
 _FILES = "PublishedFiles"
 _MOVED = (
@@ -32,9 +31,9 @@ SCHEMAS: dict[str, Schema] = {
             "href": _TEXT | {"description": "The path and query to download it from, without the key."},
             # No `enum`: generated clients reject values that a later version adds.
             "format": _TEXT | {"description": f"One of: {', '.join(MEDIA_TYPES)}. Skip files of other formats."},
-            "bytes": _COUNT,
+            "bytes": _COUNT | {"description": "Its size."},
             "records": _COUNT | {"description": "Records, or rows of its table."},
-            "sha256": _TEXT | {"pattern": "^[0-9a-f]{64}$"},
+            "sha256": _TEXT | {"pattern": "^[0-9a-f]{64}$", "description": "Its SHA-256, in hexadecimal digits."},
             "last": _TEXT
             | {
                 "description": "Its last record, as company:id.<!-- with changes --> Records are in the order of a "
@@ -46,14 +45,18 @@ SCHEMAS: dict[str, Schema] = {
     _FILES: object_schema(
         {
             "resource": RESOURCE_NAME,
-            "company": _TEXT,
+            "company": _TEXT | {"description": "The key of the company."},
             "token": TOKEN,
-            "as_of": _TIME,
-            "published": _TIME,
-            "schema": _TEXT,
-            "records": _COUNT,
+            "as_of": AS_OF,
+            "published": _TEXT | {"format": "date-time", "description": "When the files were published."},
+            "schema": SCHEMA_HASH,
+            "records": _COUNT | {"description": "The number of records."},
             "digest": DIGEST,
-            "files": {"type": "array", "items": {"$ref": SCHEMA_REFERENCE.format("PublishedFile")}},
+            "files": {
+                "type": "array",
+                "items": {"$ref": SCHEMA_REFERENCE.format("PublishedFile")},
+                "description": "The files with all records.",
+            },
             "changes": {
                 "type": ["array", "null"],
                 "items": {"$ref": SCHEMA_REFERENCE.format("PublishedFile")},

@@ -18,12 +18,24 @@ from service.parameters.types import Parameter
 Schema = dict[str, Any]
 
 _TEXT: Schema = {"type": "string"}
-HASH: Schema = {"type": "string", "pattern": "^[0-9a-f]{16}$"}
+HASH: Schema = {"type": "string", "pattern": "^[0-9a-f]{16}$", "examples": ["9f86d081884c7d65"]}
 TOKEN: Schema = _TEXT | {
-    "description": "The position to continue from<!-- with changes -->: send it as since of /changes<!-- end -->."
+    "description": "The position to continue from<!-- with changes -->: send it as since of /changes<!-- end -->.",
+    "examples": ["lAHECB89h1GiDMTTzmsChaWBBJMACAg"],
+}
+SCHEMA_HASH: Schema = HASH | {
+    "description": "A hash of the fields of the resource: another one means that fields were added."
+}
+AS_OF: Schema = _TEXT | {
+    "format": "date-time",
+    "description": "The moment of which the records are.",
+    "examples": ["2026-11-24T02:14:59.204Z"],
 }
 # No `enum`: generated clients reject values that a later version adds.
-RESOURCE_NAME: Schema = _TEXT | {"description": f"One of: {', '.join(RESOURCE_NAMES)}."}
+RESOURCE_NAME: Schema = _TEXT | {
+    "description": f"The resource. One of: {', '.join(RESOURCE_NAMES)}.",
+    "examples": ["listings"],
+}
 DIGEST: Schema = HASH | {"description": "The sum of the hashes of the records, modulo 2**64."}
 
 

@@ -13,4 +13,4 @@ def _routes(surface: Surface) -> Mapping[tuple[str, str], Handler]:
     return {("GET", f"{surface.root}/openapi.json"): handler}
 
 
-CAPABILITY = Capability("openapi", routes=_routes, pages=("reference", "clients"))
+CAPABILITY = Capability("openapi", routes=_routes, document="service.openapi.document", pages=("reference", "clients"))

@@ -112,6 +112,11 @@ def _whole_number(field: Any) -> Schema:
 
 
 _IDENTIFIER: Schema = {"description": "The identifier.", "schema": IDENTIFIER_SCHEMA}
+_IN_PATH: dict[str, Schema] = {
+    "guid": _IDENTIFIER
+    | {"description": "An agent_uuid or platform_agent_id; with a company, also a source_agent_id."},
+    "platform_company_id": _IDENTIFIER | {"description": "The company: its key or its numeric id."},
+}
 
 # By exact parameter type: a type that neither this nor a capability has fails when the document is built.
 _SCHEMAS: dict[type[Parameter], Callable[[Any], Schema]] = {
@@ -166,22 +171,36 @@ SERVICE_TAG = "Service"
 _EARLY_STATUSES = (400, 414, 431)
 
 _PLAIN_TEXT = {"type": "string"}
+
+
+def _text(description: str, example: str) -> Schema:
+    return _PLAIN_TEXT | {"description": description, "examples": [example]}
+
+
 # Not below `/v1`.
 _AT_SERVER_ROOT = {"servers": [{"url": "/"}]}
 _CHECK = {
     "type": "object",
     "title": "Check",
-    "properties": dict.fromkeys(("subject", "state", "problem"), _PLAIN_TEXT),
+    "properties": {
+        "subject": _text("What is checked.", "elasticsearch"),
+        "state": _text("One of: ok, unknown, absent, warning, wrong.", "ok"),
+        "problem": _text("What is wrong; absent if nothing is.", "No node answers."),
+    },
     "required": ["subject", "state"],
 }
 PROBE_STATE_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
         # No `enum`: generated clients reject values that a later version adds.
-        "status": _PLAIN_TEXT | {"description": "One of: ok, ready, not ready, starting, started."},
-        "reason": _PLAIN_TEXT,
-        "age_seconds": {"type": ["number", "null"]},
-        "checks": {"type": "array", "items": _CHECK},
+        "status": _text("One of: ok, ready, not ready, starting, started.", "ready"),
+        "reason": _text("Why it is not.", "Elasticsearch cannot be reached."),
+        "age_seconds": {
+            "type": ["number", "null"],
+            "description": "How long ago the checks were made, in seconds.",
+            "examples": [1.4],
+        },
+        "checks": {"type": "array", "items": _CHECK, "description": "The results of all checks."},
     },
     "required": ["status"],
 }
@@ -223,9 +242,14 @@ def _probe(operation_id: str, summary: str, description: str, *statuses: int, ve
 _INDEX_SCHEMA = {
     "type": "object",
     "properties": {
-        "documentation": _PLAIN_TEXT,
-        "openapi": _PLAIN_TEXT,
-        "resources": {"type": "array", "items": _PLAIN_TEXT},
+        "documentation": _text("The path of the documentation.", "/docs"),
+        "openapi": _text("The path of this document.", "/v1/openapi.json"),
+        "resources": {
+            "type": "array",
+            "items": _PLAIN_TEXT,
+            "description": "The paths of the collections.",
+            "examples": [["/v1/agents", "/v1/listings"]],
+        },
     },
     "required": ["documentation", "openapi", "resources"],
 }
@@ -372,7 +396,7 @@ def _tag(operation: Operation) -> str:
 def _contract_operation(operation: Operation, formats: Sequence[RecordFormat]) -> dict[str, Any]:
     unchanged = {"description": NOT_MODIFIED, "headers": _headers(operation)}
     successful = {"200": _success_response(operation, formats), "304": unchanged}
-    return _request_part(operation, _tag(operation), {}, formats) | {
+    return _request_part(operation, _tag(operation), _IN_PATH, formats) | {
         "responses": successful | _problem_responses(operation)
     }
 

@@ -271,7 +271,7 @@ class ResponseBody:
         array: dict[str, object] = {"type": "array", "items": self.records.reference}
         if self.envelope is Envelope.ARRAY:
             return array
-        members = {**self.paging, self._records_member: array}
+        members = {**self.paging, self._records_member: array | {"description": "The records of the page."}}
         return {"type": "object", "properties": members, "required": list(members)}
 
     @property
@@ -296,7 +296,10 @@ class ResponseBody:
             final = FINAL_PAGE[self.records.underscored]
             return {final: {"type": "boolean", "description": "True on the last page."}}
         positive = {"type": "integer", "minimum": 1}
-        return {"page_number": positive, "total_pages": positive}
+        return {
+            "page_number": positive | {"description": "The number of this page; the first is 1."},
+            "total_pages": positive | {"description": "The number of pages that can be read."},
+        }
 
 
 def response_bodies(operation: Operation) -> tuple[ResponseBody, ...]:

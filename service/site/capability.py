@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from functools import cache
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -12,9 +13,9 @@ from service.http.negotiation import ContentCoding
 from service.http.requests import collapse_slashes, negotiate_coding
 from service.http.responses import CONTENT_POLICY, PrecompressedBody, precompress
 from service.site.client_wheel import CLIENT_PATH, client_wheel, client_wheel_name
-from service.site.discovery import create_index_handler, discovery_handlers
+from service.site.discovery import accepts_html, create_index_handler, discovery_handlers
 from service.site.operating import add_operating
-from service.site.pages import DOCS_ROOT, PAGE_BY_MARKDOWN_PATH, PAGE_BY_PATH, Site, site_assets
+from service.site.pages import DOCS_ROOT, Site, site_assets
 
 _SEARCH_INDEX_PATH = f"{DOCS_ROOT}/search.json"
 _PAGE_HEADERS = {"Cache-Control": "public, max-age=300"}
@@ -40,10 +41,29 @@ def _site_handler(site: Site) -> Handler:
         key = collapse_slashes(request.path), negotiate_coding(request.headers)
         if key not in cache:
             # Reading and rendering take milliseconds: do not block the event loop.
-            cache[key] = await asyncio.to_thread(_render_compressed, *key, site)
+            try:
+                cache[key] = await asyncio.to_thread(_render_compressed, *key, site)
+            except NotFound:
+                if not accepts_html(request):
+                    raise
+                return await asyncio.to_thread(_not_found, site)
         return cache[key].respond(request)
 
     return respond
+
+
+def _not_found(site: Site) -> web.Response:
+    headers = {"Cache-Control": "no-store", "Content-Security-Policy": CONTENT_POLICY}
+    return web.Response(
+        status=404, body=_not_found_html(site), content_type="text/html", charset="utf-8", headers=headers
+    )
+
+
+@cache
+def _not_found_html(site: Site) -> bytes:
+    from service.site.rendering import NOT_FOUND_PAGE, page_html  # noqa: PLC0415
+
+    return page_html(NOT_FOUND_PAGE, site)
 
 
 def _render_compressed(path: str, coding: ContentCoding, site: Site) -> PrecompressedBody:
@@ -54,11 +74,12 @@ def _render_compressed(path: str, coding: ContentCoding, site: Site) -> Precompr
 def render(path: str, site: Site) -> tuple[bytes, str, dict[str, str]]:
     """Return the body of a path, its content type and headers. Paths are looked up, never joined."""
     # Markdown and syntax highlighting take most of the import time of the site.
-    from service.site.rendering import encoded_search_index, page_html, page_text  # noqa: PLC0415
+    from service.site.rendering import encoded_search_index, page_html, page_text, site_pages  # noqa: PLC0415
 
-    if site.has(page := PAGE_BY_PATH.get(path)):
+    pages = site_pages(site)
+    if page := pages.get(path):
         return page_html(page, site), "text/html", {**_PAGE_HEADERS, "Content-Security-Policy": CONTENT_POLICY}
-    if site.has(page := PAGE_BY_MARKDOWN_PATH.get(path)):
+    if page := next((page for page in pages.values() if page.markdown_path == path), None):
         return page_text(page, site).encode(), "text/markdown", _PAGE_HEADERS
     if path == _SEARCH_INDEX_PATH:
         return encoded_search_index(site), "application/json", _PAGE_HEADERS

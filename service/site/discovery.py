@@ -12,6 +12,7 @@ from service.errors import NotFound
 from service.http.requests import request_origin
 from service.settings import CONTACT_SETTING, contact_uri
 from service.site.pages import DOCS_ROOT, Site
+from service.site.reference import page_groups
 
 API_CATALOG_PATH = "/.well-known/api-catalog"
 SECURITY_PATH = "/.well-known/security.txt"
@@ -64,7 +65,7 @@ def security_txt(origin: str, contact: str, today: dt.date) -> str:
 def llms_txt(origin: str, api_root: str, site: Site) -> str:
     """Return what language models should read: the pages of the site as Markdown, and the OpenAPI document."""
     lines = ["# Brokerage API", "", _ABOUT]
-    for group, pages in site.groups.items():
+    for group, pages in page_groups(site).items():
         lines += ["", f"## {group}", "", *(f"- [{page.title}]({origin}{page.markdown_path})" for page in pages)]
     if "openapi" in site.installed:
         lines.append(f"- [OpenAPI document]({origin}{api_root}/openapi.json): every operation, parameter and field")
@@ -111,13 +112,13 @@ def create_index_handler(api_root: str, paths: Iterable[str], site: Site) -> Han
     body = orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
     async def serve_index(request: web.Request) -> web.Response:
-        if request.path == "/" and _is_browser(request):
+        if request.path == "/" and accepts_html(request):
             return web.Response(status=303, headers={**_INDEX_HEADERS, "Location": DOCS_ROOT})
         return web.Response(body=body, content_type="application/json", headers=_INDEX_HEADERS)
 
     return serve_index
 
 
-def _is_browser(request: web.Request) -> bool:
-    """Return whether a request names HTML; programs accept anything, or JSON."""
+def accepts_html(request: web.Request) -> bool:
+    """Return whether a request names HTML, as those of browsers do; programs accept anything, or JSON."""
     return "text/html" in request.headers.get("Accept", "").lower()

@@ -16,8 +16,9 @@ from pygments import highlight
 from pygments.formatters.html import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 
+from service.site.pages import HOST
+
 # What pages fill with the service's own address and the reader's key.
-HOST = "https://api.example.com"
 ADDRESS, KEY = f"{HOST}/v1", "bk_…"
 _ADDRESS_VARIABLE, _KEY_VARIABLE = "$API", "$KEY"
 _IGNORED_OPTIONS = frozenset({"-s", "-S", "-sS", "-i", "--compressed"})
@@ -228,6 +229,24 @@ def _mark_filled(found: re.Match[str]) -> str:
     return f'<span data-filled="{_FILLED_BY[found[0]]}">{found[0]}</span>'
 
 
+# Where long names may break.
+_LONG_WORD = re.compile(r"[\w.]{20,}")
+_JOINT = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[._])(?=\w)")
+
+
+def breakable(text: str) -> str:
+    """Return a text in HTML; narrow places may break its long names where a part of them begins."""
+    return _LONG_WORD.sub(lambda word: _JOINT.sub("<wbr>", word[0]), escape(text))
+
+
+def _text(_: RendererHTML, tokens: Sequence[Token], at: int, __: OptionsDict, ___: EnvType) -> str:
+    return breakable(tokens[at].content)
+
+
+def _code_inline(_: RendererHTML, tokens: Sequence[Token], at: int, __: OptionsDict, ___: EnvType) -> str:
+    return f"<code>{breakable(tokens[at].content)}</code>"
+
+
 def _heading_close(_: RendererHTML, tokens: Sequence[Token], at: int, __: OptionsDict, ___: EnvType) -> str:
     token = tokens[at]
     link = f'<a class="anchor" href="#{token.meta["anchor"]}" aria-hidden="true" tabindex="-1">#</a>'
@@ -242,4 +261,11 @@ def _table_close(*_: Any) -> str:
     return "</table></div>\n"
 
 
-_RULES = {"fence": _fence, "heading_close": _heading_close, "table_open": _table_open, "table_close": _table_close}
+_RULES = {
+    "text": _text,
+    "code_inline": _code_inline,
+    "fence": _fence,
+    "heading_close": _heading_close,
+    "table_open": _table_open,
+    "table_close": _table_close,
+}

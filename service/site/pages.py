@@ -1,7 +1,7 @@
 """The pages of `/docs`, their assets, and which of them a deployment has."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from typing import TypeGuard
@@ -12,15 +12,18 @@ from service.capability import Capability, Surface
 from service.settings import contact_uri
 
 DOCS_ROOT = "/docs"
+# In texts; pages replace it with the service's own.
+HOST = "https://api.example.com"
 SITE_FILES = resources.files("service.site")
 
 
 @dataclass(frozen=True)
 class SitePage:
-    """One page: its path below `/docs`, which is also the name of its text file, and its title."""
+    """One page: its path below `/docs`, which is also the name of its text file, and its title; or a generated text."""
 
     name: str
     title: str
+    generated: str = field(default="", compare=False, repr=False)
 
     @property
     def path(self) -> str:
@@ -32,15 +35,15 @@ class SitePage:
 
     @property
     def text(self) -> str:
-        return SITE_FILES.joinpath("text", f"{self.name}.md").read_text(encoding="utf-8")
+        return self.generated or SITE_FILES.joinpath("text", f"{self.name}.md").read_text(encoding="utf-8")
 
 
 START_PAGE = SitePage("start", "Get started")
 REFERENCE_PAGE = SitePage("reference", "API reference")
 MAP_PAGE = SitePage("map", "Map of listings")
 FIELDS_PAGE = SitePage("fields", "Field dictionary")
-# These take the full width.
-WIDE_PAGES = frozenset({REFERENCE_PAGE, MAP_PAGE})
+# It takes the full width.
+WIDE_PAGES = frozenset({MAP_PAGE})
 
 PAGE_GROUPS: dict[str, tuple[SitePage, ...]] = {
     "Start": (
@@ -84,13 +87,15 @@ class Site:
     """The documentation of a deployment: without the pages of capabilities that are not installed.
 
     `contact` is the URI of the operator's contact. `installed` names the capabilities; `tables` are modules with
-    generated parts of pages.
+    generated parts of pages, and `document` is the one with the OpenAPI document.
     """
 
     pages: frozenset[str]  # names
     installed: frozenset[str]
     tables: tuple[str, ...]
     contact: str = ""
+    document: str = ""
+    capabilities: tuple[Capability, ...] = ()
 
     @classmethod
     def of(cls, surface: Surface) -> "Site":
@@ -106,6 +111,8 @@ class Site:
             installed,
             tuple(capability.tables for capability in capabilities if capability.tables),
             contact,
+            next((capability.document for capability in capabilities if capability.document), ""),
+            tuple(capabilities),
         )
 
     @property
@@ -121,16 +128,15 @@ OPTIONAL_PAGES = frozenset(
     {"changes", "copy", "everything", "reso", "programs", "geojson", "map", "move", "reference", "clients"}
 )
 PAGE_BY_PATH: dict[str, SitePage] = {page.path: page for pages in PAGE_GROUPS.values() for page in pages}
-PAGE_BY_MARKDOWN_PATH: dict[str, SitePage] = {page.markdown_path: page for page in PAGE_BY_PATH.values()}
 
 
-_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml", "json": "application/geo+json"}
+_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml", "json": "application/json"}
 _FILES = (
-    *("assets/site.css", "assets/icon.svg", "assets/reference.css", "assets/reference.js"),
+    *("assets/site.css", "assets/icon.svg", "assets/try.js"),
     *("assets/map.css", "assets/map.js", "assets/map_plane.js", "assets/fields.js", "assets/map_example.json"),
     *("assets/site.js", "assets/examples.js", "assets/search.js", "minisearch/minisearch.js"),
+    "us_atlas/county_borders.json",
 )
-_SWAGGER_UI = ("swagger_ui/swagger-ui.css", "swagger_ui/swagger-ui-bundle.js")
 
 
 @dataclass(frozen=True)
@@ -143,7 +149,7 @@ class SiteAsset:
 @cache
 def site_assets() -> dict[str, SiteAsset]:
     """Return all assets by file name, such as `site.css`."""
-    return {file.rpartition("/")[2]: _load_asset(file) for file in (*_FILES, *_SWAGGER_UI)}
+    return {file.rpartition("/")[2]: _load_asset(file) for file in _FILES}
 
 
 def _load_asset(file: str) -> SiteAsset:

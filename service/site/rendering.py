@@ -16,11 +16,11 @@ import orjson
 
 from service.capability import text_with
 from service.site.client_wheel import CLIENT_PATH, client_wheel_name
-from service.site.markdown import HOST, PageSection, render_markdown, slug
+from service.site.markdown import PageSection, breakable, render_markdown, slug
 from service.site.pages import (
     FIELDS_PAGE,
+    HOST,
     MAP_PAGE,
-    PAGE_BY_PATH,
     REFERENCE_PAGE,
     SITE_FILES,
     WIDE_PAGES,
@@ -28,6 +28,7 @@ from service.site.pages import (
     SitePage,
     site_assets,
 )
+from service.site.reference import operation_lists, operation_pages, page_groups
 from service.site.tables import (
     field_anchor,
     field_entries,
@@ -35,7 +36,6 @@ from service.site.tables import (
     field_tables,
     field_type,
     operations,
-    parameters,
     problem_table,
     resource_title,
 )
@@ -68,13 +68,19 @@ GENERATED_SECTIONS: dict[str, Callable[[], str]] = {
     "<!-- problems -->": problem_table,
     "<!-- changes -->": api_changelog,
     "<!-- operations -->": operations,
-    "<!-- parameters -->": parameters,
 }
 
 
 # Of the table of problems; a code of what is not installed has no section.
 _PROBLEM_ROW = re.compile(r"(?m)^\| \d+ \| \[`([\w-]+)`\]\(#\1\) \|.*\n")
-_PAGE_LINK = re.compile(r"\[([^\]]+)\]\(/docs/([a-z]+)(?:#[\w-]*)?\)")
+_PAGE_LINK = re.compile(r"\[([^\]]+)\]\(/docs/([a-z]+)(?:[/#][\w-]*)?\)")
+_OPERATIONS = "<!-- reference -->"
+
+
+@cache
+def site_pages(site: Site) -> dict[str, SitePage]:
+    """Return the pages of a deployment by path, in the order of the navigation."""
+    return {page.path: page for pages in page_groups(site).values() for page in pages}
 
 
 def page_text(page: SitePage, site: Site) -> str:
@@ -84,9 +90,28 @@ def page_text(page: SitePage, site: Site) -> str:
     for placeholder, generate in chain(GENERATED_SECTIONS.items(), *(tables.items() for tables in own)):
         if placeholder in text:
             text = text.replace(placeholder, generate())
+    if _OPERATIONS in text:
+        text = text.replace(_OPERATIONS, operation_lists(site))
     text = text_with(site.installed, text)
     text = _PROBLEM_ROW.sub(lambda row: row[0] if f"## `{row[1]}`" in text else "", text)
     return _PAGE_LINK.sub(lambda link: link[0] if link[2] in site.pages else link[1], text)
+
+
+NOT_FOUND_PAGE = SitePage(
+    "not-found",
+    "Page not found",
+    """# Page not found
+
+There is no page at this address. It may have moved.
+
+<p><button class="go" type="button" data-search hidden>Search the documentation</button></p>
+
+- [Get started](/docs)
+- [Choose how to read the data](/docs/choose)
+- [API reference](/docs/reference)
+- [Field dictionary](/docs/fields)
+""",
+)
 
 
 # Pages with more headings list the main ones.
@@ -107,9 +132,9 @@ def page_html(page: SitePage, site: Site) -> bytes:
             contents_button=CONTENTS_BUTTON if contents else "",
             body=rendered.html,
             turning=_previous_next_links(page, site),
-            head=_PAGE_HEADS[page].substitute(asset_urls()) if page in _PAGE_HEADS else "",
+            head=_head(page),
             wide="wide" if page in WIDE_PAGES else "",
-            markdown=page.markdown_path,
+            alternate="" if page is NOT_FOUND_PAGE else _ALTERNATE.substitute(path=page.markdown_path),
             contact=f' · <a href="{escape(site.contact)}">Contact</a>' if site.contact else "",
             **asset_urls(),
         )
@@ -127,26 +152,42 @@ def _template() -> str:
     return SITE_FILES.joinpath("assets", "page.html").read_text(encoding="utf-8")
 
 
-# Our script comes before Swagger UI's and our style after it; both scripts run before DOMContentLoaded.
-_REFERENCE_HEAD = Template("""<link rel="stylesheet" href="$swagger_ui_css">
-<link rel="stylesheet" href="$reference_css">
-<script src="$reference_js" defer></script>
-<script src="$swagger_ui_bundle_js" defer></script>""")
 # The script finds the second module by this link, because its URL contains a digest.
 _MAP_HEAD = Template("""<link rel="stylesheet" href="$map_css">
 <link id="plane" rel="modulepreload" href="$map_plane_js">
-<script id="map-script" src="$map_js" type="module" data-example="$map_example_json"></script>""")
+<script id="map-script" src="$map_js" type="module" data-example="$map_example_json"
+  data-borders="$county_borders_json"></script>""")
 _FIELDS_HEAD = Template('<script src="$fields_js" type="module"></script>')
-_PAGE_HEADS = {REFERENCE_PAGE: _REFERENCE_HEAD, MAP_PAGE: _MAP_HEAD, FIELDS_PAGE: _FIELDS_HEAD}
+_ALTERNATE = Template('<link rel="alternate" href="$path" type="text/markdown">')
+_OPERATION_HEAD = Template('<script src="$try_js" type="module"></script>')
+
+
+def _head(page: SitePage) -> str:
+    """Return what only this page loads."""
+    heads = {MAP_PAGE: _MAP_HEAD, FIELDS_PAGE: _FIELDS_HEAD}
+    head = _OPERATION_HEAD if page.path.startswith(f"{REFERENCE_PAGE.path}/") else heads.get(page)
+    return head.substitute(asset_urls()) if head else ""
 
 
 def _navigation(current: SitePage, site: Site) -> str:
     return "".join(
         f'<p class="group" id="nav-{slug(group)}">{group}</p><ul aria-labelledby="nav-{slug(group)}">'
-        + "".join(f"<li>{_link(page, page.title, is_current=page is current)}</li>" for page in pages)
+        + "".join(
+            f"<li>{_link(page, page.title, is_current=page == current)}{_inner(page, current, site)}</li>"
+            for page in pages
+        )
         + "</ul>"
         for group, pages in site.groups.items()
     )
+
+
+def _inner(page: SitePage, current: SitePage, site: Site) -> str:
+    """Return the list of operations below the reference, while a reader is there."""
+    operations = operation_pages(site) if page == REFERENCE_PAGE else ()
+    if (current != page and current not in operations) or not operations:
+        return ""
+    links = (f"<li>{_link(one, one.title, is_current=one == current)}</li>" for one in operations)
+    return f"<ul>{''.join(links)}</ul>"
 
 
 def _link(page: SitePage, text: str, *, is_current: bool = False, relation: str = "") -> str:
@@ -163,7 +204,7 @@ def page_contents(sections: tuple[PageSection, ...]) -> str:
     if len(listed) < 2:
         return ""
     items = "".join(
-        f'<li class="level-{section.level}"><a href="#{section.anchor}">{escape(section.title)}</a></li>'
+        f'<li class="level-{section.level}"><a href="#{section.anchor}">{breakable(section.title)}</a></li>'
         for section in listed
     )
     return (
@@ -173,7 +214,9 @@ def page_contents(sections: tuple[PageSection, ...]) -> str:
 
 
 def _previous_next_links(page: SitePage, site: Site) -> str:
-    pages = [listed for listed in PAGE_BY_PATH.values() if site.has(listed)]
+    pages = [*site_pages(site).values()]
+    if page not in pages:
+        return ""
     at = pages.index(page)
     before = _link(pages[at - 1], f"← {pages[at - 1].title}", relation="prev") if at else "<span></span>"
     after = _link(pages[at + 1], f"{pages[at + 1].title} →", relation="next") if at + 1 < len(pages) else ""
@@ -198,8 +241,10 @@ def encoded_search_index(site: Site) -> bytes:
 
 def _sections(site: Site) -> Iterator[SearchEntry]:
     searched: dict[str, str] = tomllib.loads(SITE_FILES.joinpath("search_words.toml").read_text(encoding="utf-8"))
-    for page in filter(site.has, PAGE_BY_PATH.values()):
-        for section in render_markdown(page_text(page, site)).sections:
+    for page in site_pages(site).values():
+        text = page_text(page, site)
+        # An operation is found as a whole.
+        for section in render_markdown(text.partition("\n## ")[0] if page.generated else text).sections:
             # Fields are entries of their own.
             text = "" if page is FIELDS_PAGE else section.text
             anchor, words = (f"#{section.anchor}", "") if section.level > 1 else ("", searched.get(page.name, ""))

@@ -1,16 +1,16 @@
 """Tables of the documentation, derived from the declarations."""
 
-import re
 from collections.abc import Iterator
-from urllib.parse import quote
+from typing import Any
 
-from mappings import COMPANY, FIELD_GROUPS
+import orjson
+
+from mappings import FIELD_GROUPS
 from mappings.fields import Field, FieldKind, View
 from mappings.resource import Resource
 from service.errors import ApiError
 from service.examples import example_record
 from service.operation import Operation
-from service.parameters.types import Choice, Parameter
 from service.resources import OPERATIONS
 from service.resources.responses import Envelope, response_of
 
@@ -28,7 +28,9 @@ _TYPE_LABELS = {
     FieldKind.OBJECTS: "array of objects",
     FieldKind.UNTYPED_LIST: "array",
 }
-_TABLE_HEADER = ("| Field | Type | Notes |", "|---|---|---|")
+FIELD_TABLE = ("| Field | Type | Meaning | Example |", "|---|---|---|---|")
+# Longer examples are cut.
+_MOST_CHARACTERS = 60
 _ONLY_IN = {View.INDEX: "In lists only.", View.SHOW: "In single records only."}
 
 
@@ -89,9 +91,11 @@ def _section(resource: Resource) -> Iterator[str]:
     yield f"## {resource_title(resource)}\n"
     yield f"{sum(1 for _ in field_paths(resource))} fields\n\n</summary>\n"
     yield f"Identifier and order: `{resource.identifier}`. {_timestamps_note(resource)}\n"
-    yield from _TABLE_HEADER
+    yield from FIELD_TABLE
+    records = [example_record(resource, view, underscored=False) for view in View]
     for field in resource.fields:
-        yield from _rows(resource, field, field, field.name)
+        values = [record[field.name] for record in records if record.get(field.name) not in (None, [])]
+        yield from _rows(resource, field, field, field.name, next(iter(values), None))
     yield "\n</details>"
 
 
@@ -100,18 +104,33 @@ def _timestamps_note(resource: Resource) -> str:
     return f"`timestamps_only` returns {names}, `last_updated` and `modification_timestamp`." if names else ""
 
 
-def _rows(resource: Resource, outer: Field, field: Field, path: str) -> Iterator[str]:
-    """Yield the row of a field and those of its members, which share the views of the outermost field."""
+def _rows(resource: Resource, outer: Field, field: Field, path: str, value: Any) -> Iterator[str]:
+    """Yield the row of a field, with an example, and those of its members, which share the views of the outermost."""
     name = f'<code id="{field_anchor(resource, path)}">{path}</code>'
-    notes = " ".join(_notes(resource, outer, field))
-    yield f"| {name} | {_TYPE_LABELS[field.kind]} | {notes} |"
+    notes = " ".join(_notes(resource, outer, field)).replace("|", "\\|")
+    example = "" if field.members else example_cell(field.example if value in (None, []) else value)
+    yield f"| {name} | {_TYPE_LABELS[field.kind]} | {notes} | {example} |"
+    inner = value[0] if isinstance(value, list) and value else value
     for member in field.members:
-        yield from _rows(resource, outer, member, f"{path}.{member.name}")
+        yield from _rows(resource, outer, member, f"{path}.{member.name}", inner and inner[member.name])
+
+
+def example_cell(value: object) -> str:
+    """Return a value as JSON in a cell of a table, cut if it is long."""
+    text = orjson.dumps(value).decode()
+    cut = text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + "…"
+    return f"`{cut}`".replace("|", "\\|")
+
+
+def text_cell(schema: dict[str, Any]) -> str:
+    """Return the description of a schema in a cell of a table."""
+    return str(schema.get("description", "")).replace("|", "\\|").replace("<", "&lt;")
 
 
 def _notes(resource: Resource, outer: Field, field: Field) -> Iterator[str]:
-    if field.note:
-        yield field.note
+    yield field.note
+    if field.values:
+        yield f"One of: {', '.join(field.values)}."
     if len(outer.views) == 1:
         yield _ONLY_IN[next(iter(outer.views))]
     if field.flag is not None:
@@ -124,20 +143,18 @@ def _notes(resource: Resource, outer: Field, field: Field) -> Iterator[str]:
 
 
 _PAGE_SIZE, _PAGE_NUMBER = "page_size", "page_number"
-_VARIABLE = re.compile(r"\{\w+\}")
-_HEAD = ("| name | meaning |", "|---|---|")
 
 
 def operations() -> str:
     """Return a table row for each operation of the contract: path, result and paging."""
     return "\n".join(
-        f"| `{operation.path}` | {_result(operation)} | {_paging(operation)} |" for operation in OPERATIONS
+        f"| [`{operation.path}`]({_reference(operation)}) | {_result(operation)} | {_paging(operation)} |"
+        for operation in OPERATIONS
     )
 
 
-def parameters() -> str:
-    """Return a section for each operation of the contract: an example, and a row for each parameter."""
-    return "\n".join(line for operation in OPERATIONS for line in _operation_section(operation))
+def _reference(operation: Operation) -> str:
+    return f"/docs/reference/{response_of(operation).operation_id.replace('_', '-')}"
 
 
 def _result(operation: Operation) -> str:
@@ -160,33 +177,6 @@ def _paging(operation: Operation) -> str:
     if _PAGE_NUMBER not in fields:
         return f"by last identifier, {size} per page"
     return f"by number, {size} per page" if size else f"by number if you send `{_PAGE_NUMBER}` or `{_PAGE_SIZE}`"
-
-
-def _operation_section(operation: Operation) -> Iterator[str]:
-    yield f"\n### `{operation.path}`\n"
-    yield from ("```bash", f'curl -sS -H "x-api-key: $KEY" "$API{_example_path(operation)}"', "```\n")
-    if operation.schema.fields:
-        yield from _HEAD
-    for name, parameter in operation.schema.fields.items():
-        yield f"| `{name}` | {_meaning(parameter)} |"  # type: ignore[arg-type]
-
-
-def _example_path(operation: Operation) -> str:
-    """Return the path with the identifier of the example record, and the parameters that are required."""
-    response = response_of(operation)
-    record = example_record(response.resource, response.view, underscored=False)
-    path = _VARIABLE.sub(quote(str(record[response.resource.identifier]), safe=""), operation.path)
-    required = [name for name, parameter in operation.schema.fields.items() if parameter.required]
-    company = example_record(COMPANY, View.INDEX, underscored=False)["platform_company_id"]
-    return f"{path}?{'&'.join(f'{name}={company}' for name in required)}" if required else path
-
-
-def _meaning(parameter: Parameter) -> str:
-    note = str(parameter.metadata["description"]).replace("|", "\\|")
-    if isinstance(parameter, Choice):
-        first, *others = (f"`{choice}`" for choice in parameter.choices)
-        note = f"{first} (default), {', '.join(others)}. {note}"
-    return f"Required. {note}" if parameter.required else note
 
 
 def problem_codes() -> dict[str, type[ApiError]]:

@@ -11,7 +11,7 @@ from service.site.pages import Site
 
 SITE = Site.with_capabilities(installed_capabilities())
 
-_EMPTY = {"meta", "link", "img", "br", "hr", "input"}
+_EMPTY = {"meta", "link", "img", "br", "hr", "input", "wbr"}
 
 
 class ParsedPage(HTMLParser):

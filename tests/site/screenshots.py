@@ -89,7 +89,7 @@ async def _main(connection: ConnectionSettings, folder: Path) -> None:
         await _ask(operating, keys)
         site = f"http://127.0.0.1:{operating.port}/docs"
         await _take(browser, site, "docs", "h1")
-        await _take(browser, f"{site}/reference", "reference", ".opblock")
+        await _take(browser, f"{site}/reference/list-listings", "reference", "h1")
         await _take(browser, f"{operating.url}/console", "console", "#charts canvas")
 
 

@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from service.site.pages import PAGE_BY_PATH
+from service.site.rendering import site_pages
 from tests.service.raw_http import RawResponse, exchange_one, request, serve_raw
 from tests.site.conftest import RunningService
+from tests.site.page_parser import SITE
 
 _CONTACT = "api@broker.example"
 _BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -82,7 +83,7 @@ async def test_language_models_find_every_page_as_markdown(served: RunningServic
     assert answer.headers["Content-Type"] == "text/markdown; charset=utf-8"
     assert text.startswith("# Brokerage API\n\n> ")
     linked = re.findall(r"\]\(http://x(\S+)\)", text)
-    assert linked == [*(page.markdown_path for page in PAGE_BY_PATH.values()), "/v1/openapi.json"]
+    assert linked == [*(page.markdown_path for page in site_pages(SITE).values()), "/v1/openapi.json"]
 
 
 async def test_the_root_leads_a_browser_to_the_documentation_and_a_program_to_the_resources(

@@ -3,20 +3,21 @@
 import orjson
 import pytest
 
-from service.site.pages import PAGE_BY_MARKDOWN_PATH, PAGE_BY_PATH, site_assets
-from service.site.rendering import encoded_search_index
+from service.site.pages import PAGE_BY_PATH, site_assets
+from service.site.rendering import encoded_search_index, site_pages
 from service.site.tables import field_anchor, field_entries, problem_codes
 from tests.site.page_parser import SITE, parse_page
 
 _OUTSIDE_THE_SITE = {"/v1/openapi.json"}
-paths = pytest.mark.parametrize("path", PAGE_BY_PATH)
+paths = pytest.mark.parametrize("path", site_pages(SITE))
 
 
 @paths
 def test_links_lead_to_what_there_is(path: str) -> None:
+    pages = site_pages(SITE)
     there = {
-        *PAGE_BY_PATH,
-        *PAGE_BY_MARKDOWN_PATH,
+        *pages,
+        *(page.markdown_path for page in pages.values()),
         *_OUTSIDE_THE_SITE,
         *(asset.path for asset in site_assets().values()),
     }
@@ -47,15 +48,15 @@ def test_each_page_is_listed_on_every_other(path: str) -> None:
 def test_pages_load_scripts_of_their_own_only() -> None:
     shared = parse_page("/docs").counts["script"]
     more = {path: count for path in PAGE_BY_PATH if (count := parse_page(path).counts["script"] - shared)}
-    assert more == {"/docs/reference": 2, "/docs/map": 1, "/docs/fields": 1}
+    assert more == {"/docs/map": 1, "/docs/fields": 1}
 
 
 def test_a_search_leads_to_what_there_is_and_knows_every_heading_and_field() -> None:
     entries = orjson.loads(encoded_search_index(SITE))
-    anchors = {path: {*parse_page(path).ids} for path in PAGE_BY_PATH}
+    anchors = {path: {*parse_page(path).ids} for path in site_pages(SITE)}
     targets = [entry["url"].partition("#") for entry in entries]
     assert [(path, anchor) for path, _, anchor in targets if anchor and anchor not in anchors[path]] == []
-    assert {path for path, _, anchor in targets if not anchor} == {*PAGE_BY_PATH}
+    assert {path for path, _, anchor in targets if not anchor} == anchors.keys()
     found = {anchor for path, _, anchor in targets if path == "/docs/fields"}
     assert {field_anchor(resource, name) for resource, name, _ in field_entries()} <= found
     assert {*problem_codes()} <= {anchor for path, _, anchor in targets if path == "/docs/problems"}

@@ -26,6 +26,15 @@ _COLOURS = """() => {
     const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
     return {all: new Set(new Uint32Array(data.buffer)).size, ground: [...data.slice(0, 3)]};
 }"""
+# Whether there is a pixel of the colour of borders.
+_HAS_BORDERS = """() => {
+    const canvas = document.getElementById("plane-canvas");
+    const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    const [red, green, blue] = [0x9f, 0xb3, 0xab];
+    for (let at = 0; at < data.length; at += 4)
+        if (Math.abs(data[at] - red) + Math.abs(data[at + 1] - green) + Math.abs(data[at + 2] - blue) < 12) return true;
+    return false;
+}"""
 _SHOWN = "document.getElementById('plane-canvas').toDataURL()"
 
 
@@ -59,9 +68,11 @@ async def mapped(engine_url: str, tmp_path_factory: pytest.TempPathFactory) -> A
 async def _show(visit: BrowserVisit, key: str, company: str = _COMPANY, feed: str = "all") -> None:
     """Ask for listings by the keyboard."""
     await visit.page.locator("#key").fill(key)
-    await visit.page.locator("#company").fill(company)
+    await visit.page.locator("#key").blur()
+    if company:
+        await visit.page.locator("#company").select_option(company)
     await visit.page.locator("#feed").select_option(feed)
-    await visit.page.locator("#company").press("Enter")
+    await visit.page.get_by_role("button", name="Show", exact=True).click()
 
 
 async def _shown(page: Page) -> int:
@@ -103,6 +114,13 @@ async def test_listings_are_drawn_and_listed(browser: Browser, mapped: MapServic
         assert visit.is_clean()
         kept = "[localStorage.length, sessionStorage.length, document.cookie.length]"
         assert await visit.page.evaluate(kept) == [0, 0, 0]
+
+
+async def test_borders_lie_under_the_listings(browser: Browser, mapped: MapService) -> None:
+    async with open_visit(browser, mapped, WIDE) as visit:  # type: ignore[arg-type]
+        await visit.open(MAP)
+        await until_true(lambda: visit.page.evaluate(_HAS_BORDERS))
+        assert any("county_borders" in url for url in visit.asked)
 
 
 async def test_the_keyboard_does_all_that_the_mouse_does(browser: Browser, mapped: MapService) -> None:
@@ -181,15 +199,15 @@ async def test_a_status_is_left_out_and_taken_in_again(browser: Browser, mapped:
         await expect(counted).to_contain_text(f"{whole:,} listings")
 
 
-async def test_the_company_may_be_chosen_from_those_of_the_key(browser: Browser, mapped: MapService) -> None:
+async def test_the_company_is_chosen_from_those_of_the_key(browser: Browser, mapped: MapService) -> None:
     async with open_visit(browser, mapped, WIDE) as visit:  # type: ignore[arg-type]
-        await visit.open(MAP)
-        await _show(visit, mapped.keys["all"], company="")
-        companies = len(mapped.world.source["companies"])
-        await expect(visit.page.locator("#said")).to_contain_text(f"reads {companies} companies: choose one")
-        await expect(visit.page.locator("#company")).to_be_focused()
-        assert await visit.page.locator("#companies option").count() == companies
+        await visit.open(f"{MAP}#key={mapped.keys['all']}")
+        options = visit.page.locator("#company option")
+        await expect(options).to_have_count(len(mapped.world.source["companies"]))
+        await visit.page.get_by_role("button", name="Show", exact=True).click()
+        await expect(visit.page.locator("#said")).to_contain_text("on the map")
         await _show(visit, mapped.keys["one"], company="", feed="sold")
+        await expect(options).to_have_count(1)
         assert await _shown(visit.page) == len(mapped.world.of("sold_listings", "orchard-street")) > 0
         await expect(visit.page.locator("#company")).to_have_value("orchard-street")
         assert visit.is_clean()
@@ -198,8 +216,7 @@ async def test_the_company_may_be_chosen_from_those_of_the_key(browser: Browser,
 async def test_an_error_shows_the_message_of_the_service(browser: Browser, mapped: MapService) -> None:
     async with open_visit(browser, mapped, WIDE) as visit:  # type: ignore[arg-type]
         await visit.open(MAP)
-        await _show(visit, mapped.keys["one"])
-        await expect(visit.page.locator("#said.wrong")).to_contain_text("platform_company_id")
-        await _show(visit, "bk_nobody")
+        await visit.page.locator("#key").fill("bk_nobody")
+        await visit.page.locator("#key").press("Enter")
         await expect(visit.page.locator("#said.wrong")).to_contain_text("key")
         await expect(visit.page.locator("#stop")).to_be_hidden()

@@ -21,6 +21,7 @@ from service.limits.rate_policy import default_burst
 from service.openapi.schemas import problem_statuses
 from service.parameters.types import MAX_PAGE_SIZE
 from service.resources import OPERATIONS
+from service.resources.responses import response_of
 from service.settings import ServiceSettings
 from service.site.pages import PAGE_BY_PATH, SitePage
 from service.site.rendering import api_changelog, page_text
@@ -50,12 +51,12 @@ def _names(fields: Sequence[Field], before: str = "") -> Iterator[str]:
 
 
 def _row(resource: str, name: str) -> list[str]:
-    """Return the cells of a field behind its name."""
+    """Return the type and the meaning of a field."""
     page = parse_page("/docs/fields")
     fields = [found.split("-", 1) for found in page.ids if found.partition("-")[0] in _ALIASES and "-" in found]
-    rows = [row for row in page.rows if len(row) == 3 and row[0] != "Field"]
+    rows = [row for row in page.rows if len(row) == 4 and row[0] != "Field"]
     assert len(fields) == len(rows)
-    return rows[fields.index([resource, name])][1:]
+    return rows[fields.index([resource, name])][1:3]
 
 
 _ALIASES = {resource.alias for resource in RESOURCES}
@@ -67,34 +68,61 @@ def test_the_dictionary_has_every_field_in_order(resource: Any) -> None:
     assert [path for alias, _, path in anchors if alias == resource.alias and path] == list(_names(resource.fields))
 
 
+def test_every_field_of_the_dictionary_has_a_sentence_and_an_example() -> None:
+    rows = [row for row in parse_page("/docs/fields").rows if len(row) == 4][1:]
+    assert [name for name, _, meaning, _ in rows if not meaning.endswith(".") and name != "Field"] == []
+    without = {name.partition(".")[0] for name, kind, _, example in rows if not example or example == "null"}
+    # Objects have fields of their own.
+    assert all(any(name.startswith(f"{one}.") for name, *_ in rows) for one in without - {"Field"})
+
+
 @pytest.mark.parametrize(
     ("resource", "name", "reported"),
     [
-        ("listings", "LotSizeAcres", ["integer", "Acres, rounded half up."]),
+        ("listings", "LotSizeAcres", ["integer", "The size of the lot in acres, rounded half up."]),
         ("listings", "SoldDate", None),
-        ("listings", "StatusChangeDate", ["string", "Given only while on the market. In lists only."]),
-        ("listings", "BuyerCommissionType", ["string", "In lists only. Field group commission."]),
+        (
+            "listings",
+            "StatusChangeDate",
+            ["string", "When the status last changed. Given only while on the market. In lists only."],
+        ),
+        (
+            "listings",
+            "BuyerCommissionType",
+            [
+                "string",
+                "How the commission offered to the buyer's agent is stated. In lists only. Field group commission.",
+            ],
+        ),
         (
             "listings",
             "DaysOnMarket",
-            ["integer", "Days. A change of this field alone does not count as an update."],
+            ["integer", "The number of days on the market. A change of this field alone does not count as an update."],
         ),
-        ("listings", "OpenHouse", ["array of objects", ""]),
-        ("listings", "ListingImages.Width", ["integer", "Pixels."]),
-        ("sold_listings", "SoldDate", ["string, YYYY-MM-DD", ""]),
-        ("sold_listings", "ListingURL", ["string", "In lists only."]),
+        ("listings", "OpenHouse", ["array of objects", "Open houses, in the local time of the property."]),
+        ("listings", "ListingImages.Width", ["integer", "The width in pixels."]),
+        ("sold_listings", "SoldDate", ["string, YYYY-MM-DD", "The date of the sale."]),
+        ("sold_listings", "ListingURL", ["string", "The page of the listing on the company's website. In lists only."]),
         (
             "agents",
             "bio",
-            ["unspecified", "Present only if include_bio is sent for a list."],
+            ["unspecified", "A text about the agent. Present only if include_bio is sent for a list."],
         ),
-        ("agents", "user_reviews", ["array", "Present only if include_reviews is sent."]),
+        (
+            "agents",
+            "user_reviews",
+            ["array", "Ratings and reviews by clients. Present only if include_reviews is sent."],
+        ),
         (
             "agents",
             "gci_goal",
-            ["integer", "In single records only. Present only if include_gci_goals is sent. Field group goals."],
+            [
+                "integer",
+                "The goal for gross commission income in a year, in US dollars. In single records only. Present only "
+                "if include_gci_goals is sent. Field group goals.",
+            ],
         ),
-        ("agents", "created_timestamp", ["integer, Unix seconds", ""]),
+        ("agents", "created_timestamp", ["integer, Unix seconds", "When the source created the agent."]),
     ],
 )
 def test_the_dictionary_says_what_a_field_is(resource: str, name: str, reported: list[str] | None) -> None:
@@ -132,10 +160,11 @@ def test_every_problem_says_what_to_do() -> None:
 
 def test_every_parameter_and_operation_is_explained() -> None:
     reported = {row[0] for row in parse_page("/docs/parameters").rows}
-    shows = {name for operation in OPERATIONS if "{" in operation.path for name in operation.schema.fields}
-    indexes = {name for operation in OPERATIONS if "{" not in operation.path for name in operation.schema.fields}
-    assert shows | indexes <= reported
     assert {operation.path for operation in OPERATIONS} <= reported
+    for operation in OPERATIONS:
+        name = response_of(operation).operation_id.replace("_", "-")
+        shown = {row[0] for row in parse_page(f"/docs/reference/{name}").rows if len(row) == 4}
+        assert operation.schema.fields.keys() <= shown
 
 
 def test_the_bounds_are_those_of_the_code() -> None:

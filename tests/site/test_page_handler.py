@@ -2,15 +2,16 @@
 
 import gzip
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 import zstandard
 
-from service.site.pages import PAGE_BY_PATH, SitePage, site_assets
-from tests.service.raw_http import exchange_one, request
+from service.site.pages import SitePage, site_assets
+from service.site.rendering import site_pages
+from tests.service.raw_http import exchange_one, request, serve_raw
 from tests.site.conftest import RunningService
-from tests.site.page_parser import page_html
+from tests.site.page_parser import SITE, page_html
 
 _UNPACK: dict[str, Callable[[bytes], bytes]] = {
     "identity": bytes,
@@ -18,19 +19,25 @@ _UNPACK: dict[str, Callable[[bytes], bytes]] = {
     "zstd": zstandard.ZstdDecompressor().decompress,
 }
 _PLAIN = {"Accept-Encoding": "identity"}
+_ALL = site_pages(SITE)
 
 
-@pytest.mark.parametrize("path", PAGE_BY_PATH)
-async def test_a_page_needs_neither_a_key_nor_elasticsearch(served: RunningService, path: str) -> None:
-    before = len(served.stand_in.asked)
-    answer = await exchange_one(served.port, request(path, headers=_PLAIN))
+@pytest.fixture(scope="module")
+async def unserved() -> AsyncIterator[int]:
+    """The port of a service whose Elasticsearch is away."""
+    async with serve_raw("http://127.0.0.1:9") as port:
+        yield port
+
+
+@pytest.mark.parametrize("path", _ALL)
+async def test_a_page_needs_neither_a_key_nor_elasticsearch(unserved: int, path: str) -> None:
+    answer = await exchange_one(unserved, request(path, headers=_PLAIN))
     assert (answer.status, answer.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     assert answer.body.startswith(b"<!doctype html>")
-    assert len(served.stand_in.asked) == before
     assert "RateLimit" not in answer.headers
 
 
-@pytest.mark.parametrize("path", PAGE_BY_PATH)
+@pytest.mark.parametrize("path", _ALL)
 async def test_a_page_may_load_what_is_ours_and_nothing_else(served: RunningService, path: str) -> None:
     headers = (await exchange_one(served.port, request(path))).headers
     policy = dict(rule.split(" ", 1) for rule in headers["Content-Security-Policy"].split("; "))
@@ -59,7 +66,7 @@ def test_another_asset_has_another_address() -> None:
     assert len({asset.path.split(".")[-2] for asset in site_assets().values()}) == len(site_assets())
 
 
-@pytest.mark.parametrize("page", PAGE_BY_PATH.values(), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", _ALL.values(), ids=lambda page: page.name)
 async def test_a_page_is_also_there_as_markdown(served: RunningService, page: SitePage) -> None:
     answer = await exchange_one(served.port, request(page.markdown_path, headers=_PLAIN))
     assert (answer.status, answer.headers["Content-Type"]) == (200, "text/markdown; charset=utf-8")
@@ -123,7 +130,7 @@ async def test_extra_slashes_are_as_if_absent(served: RunningService, path: str)
             "/docs/%00",
             "/docs/walk%20",
         ),
-        *("/docs/assets/../../errors.py", "/docs/swagger_ui/LICENSE", "/docs/.", "/docsx"),
+        *("/docs/assets/../../errors.py", "/docs/minisearch/LICENSE", "/docs/reference/nope", "/docs/.", "/docsx"),
     ],
 )
 async def test_nothing_else_is_there(served: RunningService, path: str) -> None:
@@ -131,6 +138,18 @@ async def test_nothing_else_is_there(served: RunningService, path: str) -> None:
     assert (answer.status, answer.headers["Content-Type"]) == (404, "application/problem+json")
     assert answer.headers["Cache-Control"] == "no-store"
     assert len(answer.body) < 1_000
+
+
+async def test_a_browser_gets_a_page_of_its_own_where_there_is_none(served: RunningService) -> None:
+    accepted = _PLAIN | {"Accept": "text/html,*/*;q=0.8"}
+    answer = await exchange_one(served.port, request("/docs/<b>nope", headers=accepted))
+    assert (answer.status, answer.headers["Content-Type"]) == (404, "text/html; charset=utf-8")
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+    text = answer.body.decode()
+    assert "<h1" in text
+    assert "nope" not in text
+    assert (await exchange_one(served.port, request("/docs/start.md", headers=accepted))).status == 200
 
 
 async def test_an_unknown_page_is_not_found(served: RunningService) -> None:

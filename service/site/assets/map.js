@@ -19,7 +19,7 @@ const dollars = new Intl.NumberFormat("en", { style: "currency", currency: "USD"
 const counted = (count, one) => `${whole.format(count)} ${one}${count === 1 ? "" : "s"}`;
 
 const exampleFeatures = new Map();
-let points = [], listed = [], unplaced = 0, hidden = new Set(), chosen = null, reading = null;
+let companiesOf = "", points = [], listed = [], unplaced = 0, hidden = new Set(), chosen = null, reading = null;
 
 function element(name, text, attributes = {}) {
   const made = document.createElement(name);
@@ -29,7 +29,7 @@ function element(name, text, attributes = {}) {
 }
 
 const board = at("board");
-const NAMES = { ground: "--ground", line: "--grid", ink: "--ink", soft: "--soft" };
+const NAMES = { ground: "--ground", line: "--grid", border: "--border", ink: "--ink", soft: "--soft" };
 for (const tone of [...Object.values(TONES), "other"]) NAMES[tone] = `--${tone}`;
 function colours() {
   const style = getComputedStyle(board);
@@ -92,13 +92,31 @@ function say(text, isWrong = false) {
   at("said").classList.toggle("wrong", isWrong);
 }
 
+// The companies of the key, of which the first is chosen.
 async function company(key, signal) {
-  const given = at("company").value.trim();
-  if (given) return given;
-  const companies = await ask("/v1/companies", { "x-api-key": key }, signal);
-  at("companies").replaceChildren(...companies.map(each => element("option", each.name, { value: each.platform_company_id })));
-  if (companies.length !== 1) throw new Refusal(`This key reads ${counted(companies.length, "company").replace("companys", "companies")}: choose one.`);
-  return at("company").value = companies[0].platform_company_id;
+  if (companiesOf !== key) {
+    const companies = await ask("/v1/companies", { "x-api-key": key }, signal);
+    if (!companies.length) throw new Refusal("This key reads no company.");
+    at("company").replaceChildren(...companies.map(each => element("option", each.name ?? each.platform_company_id, { value: each.platform_company_id })));
+    companiesOf = key;
+  }
+  return at("company").value;
+}
+
+async function offerCompanies() {
+  const key = at("key").value.trim();
+  if (!key || key === companiesOf) return;
+  try {
+    await company(key, new AbortController().signal);
+  } catch (error) {
+    say(error instanceof Refusal ? error.message : "Cannot reach the service.", true);
+  }
+}
+
+// Borders under the listings; without them, the map is as useful.
+async function borders() {
+  const answer = await fetch(document.getElementById("map-script").dataset.borders);
+  if (answer.ok) plane.border(await answer.json());
 }
 
 // Before a key is entered, the map shows generated listings, which need no request to the API.
@@ -142,7 +160,6 @@ async function read() {
     if (reading !== mine) return;
     if (error.name === "AbortError") say(`Stopped. ${summary(false)}`);
     else say(error instanceof Refusal ? error.message : "Cannot reach the service.", true);
-    if (error instanceof Refusal && !at("company").value) at("company").focus();
   } finally {
     if (reading === mine) busy(false);
   }
@@ -271,6 +288,12 @@ at("detail").addEventListener("keydown", event => {
 });
 board.hidden = at("asking").hidden = false;
 at("key").value = kept.read("key") ?? "";
-document.addEventListener("reader-key", ({ detail }) => { at("key").value = detail; });
+at("key").addEventListener("change", offerCompanies);
+document.addEventListener("reader-key", ({ detail }) => {
+  at("key").value = detail;
+  offerCompanies();
+});
 plane.resize();
-example();
+offerCompanies();
+await example();
+borders();

@@ -181,6 +181,7 @@ export class Plane {
     pen.fillStyle = this.ink.ground;
     pen.fillRect(0, 0, this.width, this.height);
     this.graticule(pen);
+    this.borders(pen);
     this.marks = this.standing();
     const [many, single] = [this.marks.filter(mark => mark.points), this.marks.filter(mark => !mark.points)];
     single.forEach(mark => this.dot(pen, mark, 5.5));
@@ -275,6 +276,33 @@ export class Plane {
         break;
       }
     }
+  }
+
+  // Arcs of TopoJSON: after their first position, each is the distance to the one before.
+  border({ scale: [across, up], translate: [west, south], arcs }) {
+    this.lines = arcs.map(arc => {
+      let column = 0, row = 0;
+      const places = arc.map(([dx, dy]) => project((column += dx) * across + west, (row += dy) * up + south));
+      const xs = places.map(({ x }) => x), ys = places.map(({ y }) => y);
+      return { places, left: Math.min(...xs), right: Math.max(...xs), top: Math.min(...ys), bottom: Math.max(...ys) };
+    });
+    this.draw();
+  }
+
+  borders(pen) {
+    const from = this.lying({ x: 0, y: 0 }), to = this.lying({ x: this.width, y: this.height });
+    const view = { left: from.x, right: to.x, top: from.y, bottom: to.y };
+    pen.beginPath();
+    for (const line of this.lines ?? []) {
+      if (!overlap(line, view)) continue;
+      line.places.forEach((place, index) => {
+        const { x, y } = this.seen(place);
+        if (index) pen.lineTo(x, y); else pen.moveTo(x, y);
+      });
+    }
+    pen.lineWidth = 1;
+    pen.strokeStyle = this.ink.border;
+    pen.stroke();
   }
 
   text(pen, text, x, y, colour) {

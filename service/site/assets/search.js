@@ -117,8 +117,12 @@ dialog.addEventListener("keydown", event => {
 });
 dialog.addEventListener("click", event => (event.target === dialog || event.target.closest("a")) && dialog.close());
 words.addEventListener("input", search);
-at("search-button").addEventListener("click", show);
-at("search-button").hidden = false;
+for (const button of [at("search-button"), ...document.querySelectorAll("[data-search]")]) {
+  button.addEventListener("click", show);
+  button.hidden = false;
+}
+// Where there is no page, its address has words to search for.
+if (document.querySelector("[data-search]")) words.value = location.pathname.split("/").at(-1).replace(/[-_.]+/g, " ");
 document.addEventListener("keydown", event => {
   const isTyping = event.target.closest?.("input, textarea, select, [contenteditable]");
   const isAsked = event.key === "/" && !isTyping || event.key === "k" && (event.ctrlKey || event.metaKey);

@@ -49,7 +49,7 @@ def test_an_image_has_all_its_members(resource: Resource) -> None:
 def test_an_image_has_no_member_that_is_not_declared() -> None:
     held = InMemoryRecords().put("Property", "k").put_part("Media", "Property", "k", MediaURL="https://m", ImageWidth=3)
     reading = MappingContext(held, "Property", "k", held.records["Property", "k"])
-    declared = objects("ListingImages", string("FullURL"), integer("Width"), object_name="ListingImage")
+    declared = objects("ListingImages", "", string("FullURL"), integer("Width"), object_name="ListingImage")
     media = MediaSelector(DICTIONARY.entities["Media"], IdentifierFactory()).select(reading)
     assert ListingImageMapper(declared)(reading, media) == [{"FullURL": "https://m", "Width": 3}]
 
