@@ -15,6 +15,8 @@ _COMMANDS = {
     "index": ("brokerage.index:index", "Build and maintain the indices that the service reads."),
     "keys": ("brokerage.keys:keys", "Create, list, rotate and revoke API keys."),
     "audit": ("brokerage.audit:audit", "Show which keys were sent a record."),
+    "subscriptions": ("brokerage.subscriptions:subscriptions", "Keep the addresses to which changes are pushed."),
+    "deliver": ("brokerage.deliver:deliver", "Push changes to subscriptions until Ctrl-C."),
     "pull": ("brokerage.pull:pull", "Copy the data that an API key can read to DIR."),
     "settings": ("brokerage.settings:settings", "List all settings, with secrets masked."),
     "doctor": ("brokerage.doctor.command:doctor", "Check settings, Redis, Elasticsearch, indices and keys."),

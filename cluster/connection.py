@@ -87,6 +87,16 @@ class ConnectionSettings:
         return f"{self.prefix}audit"
 
     @property
+    def subscriptions_index(self) -> str:
+        """The index of what is sent where, with the secrets that sign it."""
+        return f"{self.prefix}subscriptions"
+
+    @property
+    def deliveries_index(self) -> str:
+        """The index of how far subscriptions have been delivered, and of the locks of those who deliver."""
+        return f"{self.prefix}deliveries"
+
+    @property
     def control_index(self) -> str:
         """The index of marks and locks of the indexer."""
         return f"{self.prefix}control"

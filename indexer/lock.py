@@ -157,10 +157,19 @@ class LockWait:
     """One wait for a lock, of at most `seconds` from the first poll.
 
     The holder's silence counts from the same poll, so a holder that is silent throughout is taken over whenever
-    `seconds` is at least HOLDER_TIMEOUT_SECONDS. `nonce` distinguishes this acquisition from all others.
+    `seconds` is at least HOLDER_TIMEOUT_SECONDS. `nonce` distinguishes this acquisition from all others. `asks` says
+    whether to request the lock from its holder.
     """
 
-    def __init__(self, store: LockStore, nonce: str, seconds: float, on_wait: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        store: LockStore,
+        nonce: str,
+        seconds: float,
+        on_wait: Callable[[str], None],
+        asks: Callable[[LockHolder], bool] = lambda _: True,
+    ) -> None:
+        self._asks = asks
         self._store = store
         self._nonce = nonce
         self._seconds = seconds
@@ -213,7 +222,8 @@ class LockWait:
         if self._notified_at is None or self._polled_at >= self._notified_at + _NOTICE_INTERVAL_SECONDS:
             self._notified_at = self._polled_at
             self._on_wait(f"{holder}: waiting up to {self._deadline - self._polled_at:.0f} s more.")
-        await self._store.request()
+        if self._asks(holder):
+            await self._store.request()
         await asyncio.sleep(min(_POLL_SECONDS, max(0.0, self._deadline - time.monotonic())))
 
     async def _withdraw_request(self) -> None:

@@ -18,6 +18,7 @@ CAPABILITIES = {
     "audit": "service.audit.capability",
     "compatible": "service.compatible",
     "geojson": "service.geojson",
+    "deliver": "service.deliver.capability",
     "openapi": "service.openapi.capability",
     "site": "service.site.capability",
     "console": "service.console.capability",

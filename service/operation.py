@@ -4,31 +4,35 @@ HTTP -> key -> admission -> limits -> parameters -> scope -> handler (query, Ela
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from http import HTTPStatus
+from typing import Any
 
 from aiohttp import web
 from aiohttp.payload import Payload
 from marshmallow import Schema
+from yarl import URL
 
 from service.access import Access
 from service.errors import Unauthorized
-from service.http.requests import RequestAdapter, client_address
+from service.http.requests import RequestAdapter, client_address, request_origin
 from service.http.responses import BufferListPayload, CompressionCache, encode_response, has_sent_tag
 from service.keys.api_key import ApiKey
 from service.keys.authentication import Credentials, Proof, authenticate, confirm, reject_guarded_parameters
 from service.limits.admission import AdmissionSlot, RequestKind
 from service.limits.rates import Charge, admit, refund_request
-from service.parameters.parser import parse_query, unknown_parameters
-from service.request_context import ClientRequest, RequestContext, SentObserver
+from service.parameters.parser import parse_query, parse_sent, unknown_parameters
+from service.request_context import NO_CLIENT, ClientRequest, RequestContext, SentObserver, uncounted
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER, Visibility, resolve_scope
 from service.services import SERVICES, Services
 from service.telemetry.observation import CURRENT_OBSERVATION, NO_LABEL, Layer, Timer
 from service.token import TokenVault
 
 _AS_IT_IS = RequestAdapter()
+# Returns the scheme and host of a request, for absolute URLs in bodies.
+ReadOrigin = Callable[[], str]
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class Operation:
     credentials: Credentials = Credentials.KEY
     adaptable: bool = True
     check: Callable[[web.Request, Schema], None] | None = None
-    refine: Callable[[web.Request, RequestContext], RequestContext] | None = None
+    refine: Callable[[RequestContext, ReadOrigin], RequestContext] | None = None
     read_proof: Callable[[web.Request, TokenVault], Awaitable[Proof | None]] | None = None
 
     @cached_property
@@ -134,17 +138,47 @@ class Operation:
         seen = CURRENT_OBSERVATION.get()
         if services.settings.tolerate_unknown:
             seen.ignored = seen.ignored or len(unknown_parameters(request, self.schema))
-        directory = await services.directory.get()
+        is_head = request.method == "HEAD"
+        client = ClientRequest(dict(request.match_info), request.rel_url, request.headers, is_head)
+        call = await self._permit(services, key, parameters, slot, client, timer, charge)
+        return (
+            call
+            if self.refine is None
+            else self.refine(call, partial(request_origin, request, services.settings.proxies))
+        )
+
+    async def accept_for(self, services: Services, key: ApiKey, query: Mapping[str, str]) -> RequestContext:
+        """Return the request of a key that no client has sent, for `handler`: what is sent unasked is what it may read.
+
+        Raises what a client would get. It takes no slot and nothing of the key's rate limit.
+        """
+        parameters = parse_sent(query, self.schema)
+        slot = services.limits.admission.limits[self.request_kind].slot(key.key_id)
+        client = NO_CLIENT._replace(url=URL.build(path=self.path, query=query))
+        call = await self._permit(services, key, parameters, slot, client)
+        return call if self.refine is None else self.refine(call, str)
+
+    async def _permit(  # noqa: PLR0913, PLR0917 - what a request consists of
+        self,
+        services: Services,
+        key: ApiKey,
+        parameters: dict[str, Any],
+        slot: AdmissionSlot,
+        client: ClientRequest,
+        timer: Timer | None = None,
+        charge: Charge = uncounted,
+    ) -> RequestContext:
+        """Return the context of what a key may read of what it asks for; raise ApiError."""
+        directory, seen = await services.directory.get(), CURRENT_OBSERVATION.get()
         visibility = Visibility.of(key)
         if visibility.withheld:
             reject_guarded_parameters(self.schema, parameters, visibility.withheld)
-        is_head = request.method == "HEAD"
         observer: SentObserver | None = services.state.get(SentObserver)
         scope = resolve_scope(key, directory, parameters.get(COMPANY_PARAMETER), parameters.get(PARENT_PARAMETER))
         seen.is_withdrawn = Access(services.keys, services.directory, key, scope, visibility).is_withdrawn
-        call = RequestContext(
+        return RequestContext(
             services=services,
-            timer=timer,
+            timer=timer or Timer(),
             scope=scope,
             directory=directory,
             schema=self.schema,
@@ -152,12 +186,11 @@ class Operation:
             visibility=visibility,
             slot=slot,
             key_id=key.key_id,
-            sent=None if observer is None else observer.open(key.key_id, is_head=is_head),
+            sent=None if observer is None else observer.open(key.key_id, is_head=client.is_head),
             is_compatible=seen.is_compatible,
-            client=ClientRequest(dict(request.match_info), request.rel_url, request.headers, is_head),
+            client=client,
             charge=charge,
         )
-        return call if self.refine is None else self.refine(request, call)
 
     def _time_write(self, services: Services, response: web.Response, timer: Timer) -> None:
         """Report the time of each layer: so far to the client, if enabled, and with the write to the metrics."""

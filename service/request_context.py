@@ -58,8 +58,8 @@ class Sent(Protocol):
     def absent(self, resource: Resource, name: str) -> None:
         """Record at once that the key requested a record and gets 404."""
 
-    def finish(self, request: web.BaseRequest, response: web.Response) -> None:
-        """Record what was noted, once the response is decided."""
+    def finish(self, request: web.BaseRequest | None, response: web.Response) -> None:
+        """Record what was noted, once the response is decided; None if no client has asked for it."""
 
 
 class SentObserver:
@@ -83,7 +83,7 @@ class ClientRequest(NamedTuple):
 NO_CLIENT = ClientRequest({}, URL(), CIMultiDict())
 
 
-async def _uncounted(_: int) -> None:
+async def uncounted(_: int) -> None:
     """Count nothing."""
 
 
@@ -106,7 +106,7 @@ class RequestContext:
     sent: Sent | None = None  # notes which records the response sends, for an audit
     is_compatible: bool = False  # whether the key or the request has the compatible profile
     client: ClientRequest = NO_CLIENT
-    charge: Charge = _uncounted
+    charge: Charge = uncounted
 
     def variant(self, resource: Resource, view: View, *, all_flags: bool = False) -> Variant:
         """Return the variant to send records in, by the request's flags and spelling and the key's permissions.

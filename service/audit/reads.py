@@ -230,10 +230,10 @@ class RecordingAudit:
         if is_identifier(name):
             self._record_now(lambda: {key: [name]})
 
-    def finish(self, request: web.BaseRequest, response: web.Response) -> None:
+    def finish(self, request: web.BaseRequest | None, response: web.Response) -> None:
         """Record what was noted. A 304 sends nothing, but says that the key has the records of its tag."""
         unchanged = response.status == HTTPStatus.NOT_MODIFIED
-        if self._noted and not self._is_head and (not unchanged or has_sent_tag(request, response)):
+        if self._noted and not self._is_head and (not unchanged or (request and has_sent_tag(request, response))):
             self._record(self._key_id, self._noted, unchanged=unchanged)
 
     def _note(self, read: Callable[[], SentNames]) -> None:

@@ -79,6 +79,16 @@ async def parse_query(request: web.Request, schema: Schema, *, tolerate_unknown:
     return await _parse_with_faults(request, schema, tolerate_unknown=tolerate_unknown) if values is None else values
 
 
+def parse_sent(query: Mapping[str, str], schema: Schema) -> dict[str, Any]:
+    """Return the values of all parameters in a schema, of which those in `query` are stored; raise InvalidRequest."""
+    if (values := _parse_valid_query(query, schema)) is not None:
+        return values
+    unknown = [
+        ParameterFault(name, "is not a parameter of this operation.") for name in query if name not in schema.fields
+    ]
+    raise InvalidRequest(*(unknown or [ParameterFault(name, "has an invalid value.") for name in query]))
+
+
 def _parse_valid_query(query: Mapping[str, str], schema: Schema) -> dict[str, Any] | None:
     """Parse the sent parameters and apply defaults to the rest; None if there is any fault.
 

@@ -12,11 +12,11 @@ from aiohttp import web
 from marshmallow import Schema
 
 from service.errors import NotFound
-from service.http.requests import joined_lines, request_origin
+from service.http.requests import joined_lines
 from service.http.responses import json_response
 from service.keys.authentication import Credentials
 from service.limits.admission import RequestKind
-from service.operation import Operation
+from service.operation import Operation, ReadOrigin
 from service.request_context import RequestContext
 from service.reso.annotations import annotated_value
 from service.reso.continuation import read_proof
@@ -119,13 +119,12 @@ def _check(request: web.Request, schema: Schema) -> None:
     refuse_unimplemented(request.query, schema)
 
 
-def _refine(formats: tuple[Format, ...], request: web.Request, call: RequestContext) -> RequestContext:
+def _refine(formats: tuple[Format, ...], call: RequestContext, read_origin: ReadOrigin) -> RequestContext:
     parameters = call.parameters
     if formats:
-        accept = joined_lines(request.headers, ACCEPT)
+        accept = joined_lines(call.client.headers, ACCEPT)
         parameters = {**parameters, FORMAT: negotiate_format(parameters[FORMAT], accept, formats)}
-    client = call.client._replace(origin=request_origin(request, call.services.settings.proxies))
-    return replace(call, client=client, parameters=parameters)
+    return replace(call, client=call.client._replace(origin=read_origin()), parameters=parameters)
 
 
 def _operation(

@@ -24,6 +24,7 @@ from service.http.requests import RequestAdapter
 from service.limits.admission import ConcurrencyLimit
 from service.search.cached_value import CacheAges, CachedValue, refresh_all
 from service.services import Services
+from service.subscriptions import Subscriptions
 from service.telemetry.observation import Attempts, LoopLag, TimingTotals, TrafficTotals
 
 
@@ -44,6 +45,7 @@ class ServiceCollector:
         yield from _engine(engine.attempts, engine.nodes)
         yield from _progress(totals.loop_lag, self._services.marks)
         yield from _troubles(self._standing.current, self._services.connection)
+        yield from _subscriptions(self._services.find(Subscriptions))
 
 
 def _timings(timings: TimingTotals) -> Iterator[Metric]:
@@ -162,6 +164,26 @@ def _troubles(standing: Mapping[str, StandingTroubles] | None, connection: Conne
     yield from (count, since)
 
 
+def _subscriptions(subscriptions: Subscriptions | None) -> Iterator[Metric]:
+    """Yield how far subscriptions are behind, as last read; nothing of those that are paused."""
+    behind = GaugeMetricFamily(
+        "brokerage_subscription_behind_seconds",
+        "For how long changes have waited to be accepted by a subscription.",
+        labels=["subscription"],
+    )
+    heartbeat = GaugeMetricFamily(
+        "brokerage_deliver_heartbeat_timestamp_seconds",
+        "When a process of `brokerage deliver` last gave a sign, in seconds since 1970.",
+    )
+    if subscriptions is not None and subscriptions.current is not None:
+        for summary in subscriptions.current.summaries:
+            if summary.behind is not None:
+                behind.add_metric([summary.name], summary.behind)
+        if subscriptions.current.heartbeat:
+            heartbeat.add_metric([], subscriptions.current.heartbeat)
+    yield from (behind, heartbeat)
+
+
 _TROUBLES_AGES = CacheAges(fresh_seconds=10.0, stale_seconds=30.0)
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -174,7 +196,8 @@ def create_metrics_app(services: Services) -> web.Application:
     registry.register(ServiceCollector(services, standing))
 
     async def metrics(_: web.Request) -> web.Response:
-        await refresh_all([*services.marks.values(), standing])
+        subscriptions = services.find(Subscriptions)
+        await refresh_all([*services.marks.values(), standing, *([] if subscriptions is None else [subscriptions])])
         body = generate_latest(REGISTRY) + generate_latest(registry)
         return web.Response(body=body, headers={"Content-Type": _CONTENT_TYPE})
 

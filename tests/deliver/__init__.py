@@ -1,0 +1,1 @@
+"""Deliveries to subscriptions: real receivers over HTTP, and a real node."""
