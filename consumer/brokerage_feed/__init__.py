@@ -1,5 +1,6 @@
 """A client of the API that keeps a complete, current and verified copy of everything that a key may read."""
 
+from brokerage_feed.deliveries import Delivery, DeliveryRejected, delivery_app, verify_delivery
 from brokerage_feed.errors import FeedError, FeedRequestRejected, FeedUnavailable, TokenExpired
 from brokerage_feed.feed import Feed
 from brokerage_feed.limits import FeedLimits
@@ -9,6 +10,8 @@ from brokerage_feed.sync_feed import SyncFeed
 __all__ = [
     "Change",
     "ChangeBatch",
+    "Delivery",
+    "DeliveryRejected",
     "DigestResponse",
     "Feed",
     "FeedError",
@@ -19,4 +22,6 @@ __all__ = [
     "SnapshotRecord",
     "SyncFeed",
     "TokenExpired",
+    "delivery_app",
+    "verify_delivery",
 ]
