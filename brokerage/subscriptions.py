@@ -242,7 +242,12 @@ def subscriptions() -> None:
 @click.option(
     "--changed", default="", metavar="GROUPS", help="Send only changes of these groups, such as price,status."
 )
-@click.option("--body", type=click.Choice([*Body]), default=Body.CHANGES.value, help="What deliveries carry.")
+@click.option(
+    "--body",
+    type=click.Choice([body.value for body in Body]),
+    default=Body.CHANGES.value,
+    help="What deliveries carry.",
+)
 @click.option("--from", "start", type=StartOption(), default=NOW, help="Where it begins.")
 @click.option("--signature", type=click.Choice(["hmac", "ed25519"]), default="hmac", help="How deliveries are signed.")
 @click.option(

@@ -33,12 +33,16 @@ from service.health.checks import Finding, FindingState
 from service.health.monitor import HEALTH_MONITOR, HealthMonitor
 from service.http.responses import CONTENT_POLICY
 from service.keys.api_key import ApiKey, mask_keys
+from service.search.cached_value import refresh_all
 from service.services import SERVICES, Services
+from service.subscriptions import KnownSubscriptions, Subscriptions, SubscriptionSummary
 
 MAX_FAILED_SHARE = 0.01
 MAX_P99_SECONDS = 1.0
 MAX_LOOP_LAG_SECONDS = 0.1
 MAX_MARK_AGE_SECONDS = 24 * 3600
+MAX_BEHIND_SECONDS = 600.0
+MAX_SILENCE_SECONDS = 120.0
 # Listings change every day; the other resources may not.
 _DAILY_RESOURCES = {LISTING.alias, SOLD_LISTING.alias}
 
@@ -122,6 +126,23 @@ def consumer_notices(consumers: Iterable[ConsumerRow]) -> Iterator[Notice]:
             yield Notice(NoticeLevel.WARNING, text, "Contact its owner; the table of consumers shows the cursor.")
 
 
+def subscription_notices(known: KnownSubscriptions, now: float) -> Iterator[Notice]:
+    """Yield that nothing delivers to subscriptions, and those that are behind or whose key is not valid."""
+    if known.summaries and now - known.heartbeat > MAX_SILENCE_SECONDS:
+        text = "No process of `brokerage deliver` gives a sign: nothing is sent to subscriptions."
+        yield Notice(NoticeLevel.WRONG, text, "Start it, or see its log.")
+    for summary in known.summaries:
+        if summary.state == "stopped":
+            text = f"The subscription {summary.name} gets nothing: its key {summary.key_id} is not valid."
+            yield Notice(NoticeLevel.WARNING, text, f"Delete it: `brokerage subscriptions delete {summary.name}`.")
+        elif (summary.behind or 0) > MAX_BEHIND_SECONDS:
+            minutes = int((summary.behind or 0) // 60)
+            text = (
+                f"The subscription {summary.name} is {minutes} minutes behind. Last answer: {summary.answer or 'none'}."
+            )
+            yield Notice(NoticeLevel.WARNING, text, "Contact its owner, and see `brokerage subscriptions list`.")
+
+
 def peer_notices(nodes: dict[str, int], away: Sequence[int]) -> Iterator[Notice]:
     """Yield Elasticsearch nodes and workers of this host that do not respond; `away` are metrics ports."""
     for state, phrase in (("failed", "failed recently"), ("silent", "do not respond")):
@@ -169,6 +190,7 @@ class ConsoleOverview(msgspec.Struct):
     nodes: dict[str, int]
     running: int
     consumers: list[ConsumerRow]
+    subscriptions: list[SubscriptionSummary]
     keys: list[KeyUseRow]
 
 
@@ -187,7 +209,9 @@ class OperatorConsole:
 
     async def fetch_overview(self, host: str, port: int) -> ConsoleOverview:
         """Return the overview, for a request to this address of this process; takes little more than a second."""
-        siblings, resources = await asyncio.gather(self.siblings.fetch_all(host, port), self._summaries.read())
+        siblings, resources, subscriptions = await asyncio.gather(
+            self.siblings.fetch_all(host, port), self._summaries.read(), self._read_subscriptions()
+        )
         away = [port for port, worker in siblings.items() if worker is None]
         merged = merge_snapshots([self.snapshot(), *filter(None, siblings.values())])
         now = self._clock()
@@ -199,6 +223,7 @@ class OperatorConsole:
             *peer_notices(merged.nodes, away),
             *resource_notices(resources, now),
             *consumer_notices(consumers),
+            *subscription_notices(subscriptions, now),
         ]
         notices = sorted(unsorted, key=lambda notice: notice.level is not NoticeLevel.WRONG)
         level, sentence = headline(notices)
@@ -216,8 +241,16 @@ class OperatorConsole:
             nodes=merged.nodes,
             running=merged.running,
             consumers=consumers[:_MAX_ROWS],
+            subscriptions=sorted(subscriptions.summaries, key=lambda row: -(row.behind or 0))[:_MAX_ROWS],
             keys=self._key_rows(merged)[:_MAX_ROWS],
         )
+
+    async def _read_subscriptions(self) -> KnownSubscriptions:
+        """Return the subscriptions as last read, none if they are left out or could not be read."""
+        subscriptions = self._services.find(Subscriptions)
+        if subscriptions is not None:
+            await refresh_all([subscriptions])
+        return (subscriptions and subscriptions.current) or KnownSubscriptions([], 0.0)
 
     def _consumer_rows(self, merged: WorkerSnapshot, resources: list[ResourceSummary], now: float) -> list[ConsumerRow]:
         marks = {summary.resource: summary.mark for summary in resources}

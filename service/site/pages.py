@@ -55,6 +55,7 @@ PAGE_GROUPS: dict[str, tuple[SitePage, ...]] = {
         SitePage("copy", "Copy with one command"),
         SitePage("everything", "Download files"),
         SitePage("changes", "Build your own sync"),
+        SitePage("push", "React to changes"),
     ),
     "Read live": (
         SitePage("walk", "Pagination and polling"),
@@ -125,7 +126,7 @@ class Site:
 
 # Pages about one capability, which are not there without it (`Capability.pages`).
 OPTIONAL_PAGES = frozenset(
-    {"changes", "copy", "everything", "reso", "programs", "geojson", "map", "move", "reference", "clients"}
+    {"changes", "copy", "everything", "push", "reso", "programs", "geojson", "map", "move", "reference", "clients"}
 )
 PAGE_BY_PATH: dict[str, SitePage] = {page.path: page for pages in PAGE_GROUPS.values() for page in pages}
 

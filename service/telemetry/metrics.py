@@ -179,7 +179,7 @@ def _subscriptions(subscriptions: Subscriptions | None) -> Iterator[Metric]:
         for summary in subscriptions.current.summaries:
             if summary.behind is not None:
                 behind.add_metric([summary.name], summary.behind)
-        if subscriptions.current.heartbeat:
+        if subscriptions.current.summaries and subscriptions.current.heartbeat:
             heartbeat.add_metric([], subscriptions.current.heartbeat)
     yield from (behind, heartbeat)
 

@@ -54,10 +54,25 @@ def test_in_the_service_four_modules_use_the_elasticsearch_client() -> None:
     assert knowing == CLIENT_USERS
 
 
+# The console queries workers of its own host. What is pushed is sent by `brokerage deliver`, a process of its own.
+_OF_THE_CONSOLE, _OF_DELIVERIES = "service/console/summaries.py", "service/deliver/sender.py"
+
+
 def test_in_the_service_one_module_sends_other_http_requests() -> None:
     """It queries workers of its own host only: no request and no record makes the service connect elsewhere."""
     in_service = [path for path in MODULES if path.is_relative_to(ROOT / "service")]
-    assert {name(path) for path in in_service if "ClientSession" in called(path)} == {"service/console/summaries.py"}
+    senders = {name(path) for path in in_service if "ClientSession" in called(path)}
+    assert senders == {_OF_THE_CONSOLE, _OF_DELIVERIES}
+
+
+def test_the_service_does_not_import_what_sends_deliveries() -> None:
+    """Neither do the modules that it imports by name: capabilities, their schemas and their tables."""
+    graph = imports("service")
+    found = {"service.app", *(module for module in graph if module.endswith((".capability", ".schemas", ".tables")))}
+    while added := {used for module in found for used in graph[module]} - found:
+        found |= added
+    assert _OF_DELIVERIES.removesuffix(".py").replace("/", ".") not in found
+    assert "service.deliver.subscriptions" in found
 
 
 @pytest.mark.parametrize("package", PRODUCT)

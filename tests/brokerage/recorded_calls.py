@@ -3,9 +3,10 @@
 import json
 import os
 import re
+import signal
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,7 @@ class CallRecorder:
         assert matched, head
         parts = matched["path"].strip("/").split("/")
         parts = [",".join(sorted({self._kind(name) for name in part.split(",")})) for part in parts]
-        if len(parts) == 3 and parts[1] == "_doc":
+        if len(parts) == 3 and parts[1] in {"_doc", "_update"}:
             parts[2] = "{id}"
         if len(parts) == 2 and parts[0] == "_tasks":
             parts[1] = "{task}"
@@ -118,6 +119,35 @@ def run_audit_commands(talk: CallRecorder, code: int = 0) -> set[str]:
     talk.command("audit", "create")
     talk.command("audit", "prune", BROKERAGE_AUDIT_DAYS="1")
     talk.command("audit", "who", "acme", "--resource", "companies", code=code)
+    return talk.calls()
+
+
+def run_subscription_commands(talk: CallRecorder, key: str, url: str) -> set[str]:
+    """Use every command of subscriptions, and leave one; return what was asked."""
+    chosen = ("--key", key[3:13], "--url", url, "--from")
+    talk.command("subscriptions", "create", "kept", *chosen, "start", BROKERAGE_DELIVER_ALLOW_PRIVATE="true")
+    for body in ("changes", "events"):
+        talk.command(
+            "subscriptions", "create", body, *chosen, "now", "--body", body, BROKERAGE_DELIVER_ALLOW_PRIVATE="true"
+        )
+    for command in (("list",), ("pause", "events"), ("resume", "events"), ("replay", "events", "--from", "now")):
+        talk.command("subscriptions", *command)
+    talk.command("subscriptions", "delete", "events")
+    talk.command("subscriptions", "delete", "changes")
+    return talk.calls()
+
+
+def run_deliveries(talk: CallRecorder, has_arrived: Callable[[], bool]) -> set[str]:
+    """Deliver until something has arrived; two processes share the work. Return what was asked."""
+    environment = talk.by_file | {"BROKERAGE_DELIVER_ALLOW_PRIVATE": "true"}
+    with running("deliver", environment=environment) as first:
+        first.read_until("Ctrl-C stops")
+        wait_until(has_arrived)
+        with running("deliver", environment=environment) as second:
+            second.read_until("Ctrl-C stops")
+            wait_until(lambda: any(head.startswith("DELETE") for head in talk.proxy.heads))
+            assert second.stop(signal.SIGTERM) == 143
+        assert first.stop(signal.SIGINT) == 130
     return talk.calls()
 
 

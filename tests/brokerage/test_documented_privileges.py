@@ -7,7 +7,17 @@ import pytest
 
 from mappings import RESOURCES
 from tests.brokerage.documented_privileges import documented_roles
-from tests.brokerage.recorded_calls import record_calls, run_audit_commands, run_indexer, run_key_commands, run_service
+from tests.brokerage.recorded_calls import (
+    record_calls,
+    run_audit_commands,
+    run_deliveries,
+    run_indexer,
+    run_key_commands,
+    run_service,
+    run_subscription_commands,
+)
+from tests.deliver.receiver import receiving
+from tests.network.threads import in_thread
 
 DOCUMENTED = documented_roles()
 
@@ -23,6 +33,10 @@ def test_every_call_of_indexer_keys_service_and_doctor_goes_over_tls_and_is_docu
     with record_calls(engine_url, prefix, tmp_path) as talk:
         asked = {"brokerage_indexer": run_indexer(talk, tmp_path)}
         key, asked["brokerage_keys"] = run_key_commands(talk)
+        with in_thread(receiving()) as receiver:
+            asked["brokerage_subscriptions"] = run_subscription_commands(talk, key, receiver.url)
+            asked["brokerage_deliver"] = run_deliveries(talk, lambda: bool(receiver.accepted))
+        asked["brokerage_deliver"] -= DOCUMENTED["brokerage_service"].calls.keys()
         # Nothing was recorded yet, which is a failure of `audit who`.
         asked["brokerage_audit"] = run_audit_commands(talk, code=1)
         statuses, by_service = run_service(talk, key)

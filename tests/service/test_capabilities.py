@@ -53,6 +53,7 @@ _WORDS = {
     "audit": r"\b[Aa]udit|AUDIT",
     "compatible": r"[^.]/api/|compatible profile",
     "geojson": r"GeoJSON|geo\+json",
+    "deliver": r"BROKERAGE_DELIVER|[Ss]ubscription|brokerage deliver",
     "openapi": r"OpenAPI|/openapi.json",
     "site": r"/docs\b|llms\.txt|\.well-known",
     "console": r"/console",

@@ -114,6 +114,11 @@ function tables(data) {
     ago(now, seen.at), behind === null ? "–" : behind ? span(behind) : "up to date", seen.last ?? seen.after ?? "–",
     seen.updated_since === null ? "–" : [clock(seen.updated_since), "UTC"],
   ]), [], "No feed walks since the workers started.");
+  fill("subscriptions", data.subscriptions.map(({ name, key_id, url, state, behind, number, delivered, answer, answered }) => [
+    [name, key_id], url, state === "active" || state === "paused" ? state : [`! ${state}`, "", "trouble"],
+    behind === null ? "–" : behind ? span(behind) : "up to date", delivered ? ago(now, delivered) : "never",
+    counted(number), answered ? [answer, ago(now, answered)] : "–",
+  ]), [5], "No subscriptions.");
   fill("keys", data.keys.map(({ seen, name, tier }) => [
     [name, seen.key_id], tier || "–", [ago(now, seen.at), seen.route], String(seen.status),
     seen.refused ? [`${counted(seen.refused)} times`, ago(now, seen.refused_at), "trouble"] : "never",

@@ -169,7 +169,7 @@ async def test_a_row_is_closed_before_it_is_large() -> None:
     for at in range(3):
         request = log.open("k", is_head=False)
         request.names(LISTING, [f"{at}-{name}" for name in range(2000)])
-        request.finish(None, _OK)  # type: ignore[arg-type]
+        request.finish(None, _OK)
     log.pack()
     assert [row.count for row in log.take_rows()] == [2000, 2000, 2000]
 
@@ -178,7 +178,7 @@ async def test_what_cannot_be_read_is_counted(caplog: pytest.LogCaptureFixture) 
     log = AuditLog()
     request = log.open("k", is_head=False)
     request.changes([b"not a change"], {})
-    request.finish(None, _OK)  # type: ignore[arg-type]
+    request.finish(None, _OK)
     log.pack()
     assert (log.gap.lost, log.take_rows()) == (1, [])
     assert "could not be recorded" in caplog.text
