@@ -16,7 +16,7 @@ SBOM := $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-rep
 SHARDED := tests/indexer/faults tests/indexer/indices/test_alias_swaps.py tests/indexer/rebuild/test_swaps_together.py \
 	tests/indexer/updates tests/indexer/changes
 
-.PHONY: help install develop demo test check lint redis promtool chromium peers podman image image-suite soak soak-troubles reso chaos chaos-machine chaos-shards chaos-soak disasters siege fuzz mutants openapi screenshots bench bench-quick bench-load guard wheels lock sbom clean
+.PHONY: help install develop demo test check lint redis promtool chromium peers podman image image-suite soak soak-troubles reso chaos chaos-machine chaos-shards deliver-soak chaos-soak disasters siege fuzz mutants openapi screenshots bench bench-quick bench-load guard wheels lock sbom clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -91,6 +91,9 @@ chaos: develop  ## Kill, freeze and partition a cluster of three during reads; w
 
 siege: develop  ## Attack the service and its clients while honest keys read; takes 10 minutes. SIEGE="--minutes 2".
 	@$(BIN)/python -m tests.siege --write docs/reliability.md $(SIEGE)
+
+deliver-soak: develop  ## Kill what delivers 200 times, and deliver to 200 subscriptions; takes about 20 minutes and prints the figures.
+	$(BIN)/pytest --soak -s tests/deliver
 
 chaos-machine: develop  ## Run the state machine of the feed in full; takes about 30 minutes.
 	$(BIN)/pytest --soak tests/chaos/test_feed_machine.py

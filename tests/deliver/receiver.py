@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from aiohttp import web
@@ -23,8 +25,9 @@ async def accept(_: int) -> int:
 class Delivery:
     headers: dict[str, str]
     body: bytes
+    at: float = field(default_factory=time.time)  # in seconds since 1970
 
-    @property
+    @cached_property
     def content(self) -> dict[str, Any]:
         content: dict[str, Any] = json.loads(self.body)
         return content

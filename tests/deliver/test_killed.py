@@ -75,6 +75,11 @@ class Processes:
             await self.kill(self._choose.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM)))
             await self.start()
 
+    def signal(self, number: int) -> None:
+        """Send a signal to all of them."""
+        for process in self._running:
+            process.send_signal(number)
+
     async def stop(self) -> None:
         for process in self._running:
             process.kill()
@@ -82,7 +87,11 @@ class Processes:
 
 
 @asynccontextmanager
-async def processes(pushed: Pushed, count: int, choose: random.Random) -> AsyncIterator[Processes]:
+async def processes(
+    pushed: Pushed,
+    count: int,
+    choose: random.Random = random.Random(1),  # noqa: B008, S311
+) -> AsyncIterator[Processes]:
     connection = pushed.feed.bench.connection
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("BROKERAGE_", "ELASTICSEARCH_"))}
     own = {
