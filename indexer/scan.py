@@ -25,7 +25,8 @@ class IndexRow(msgspec.Struct, gc=False, frozen=True):
     """The bookkeeping fields of one record. `clock` is in milliseconds since 1970.
 
     `reason` is why the record was deleted, None for all others. `version` orders the states of a record: UNDATED, below
-    all others, if its time cannot be right. `stored_version` is the one that Elasticsearch compares with.
+    all others, if its time cannot be right. `stored_version` is the one that Elasticsearch compares with. Only
+    look-ups read `changed` and `past` (`mappings.stored_document`).
     """
 
     id: str
@@ -37,6 +38,8 @@ class IndexRow(msgspec.Struct, gc=False, frozen=True):
     deleted: bool
     reason: str | None
     stored_version: int
+    changed: Sequence[int] = ()
+    past: str = ""
 
     @property
     def company(self) -> str:
@@ -64,6 +67,8 @@ class _DocValues(msgspec.Struct, gc=False, rename={"stored_version": "_version"}
     deleted: tuple[bool]
     stored_version: tuple[int]
     reason: tuple[str | None] = (None,)
+    changed: tuple[int, ...] = ()
+    past: tuple[str] = ("",)
 
 
 class _RowHit(msgspec.Struct, gc=False):
@@ -89,7 +94,8 @@ class _SearchResponse(msgspec.Struct, Generic[Hit]):
     hits: _Hits[Hit] = msgspec.field(default_factory=_Hits)
 
 
-_ROW_FIELDS = _DocValues.__struct_encode_fields__
+_LOOKUP_FIELDS = _DocValues.__struct_encode_fields__
+_ROW_FIELDS = tuple(name for name in _LOOKUP_FIELDS if name not in {"changed", "past"})
 _rows = msgspec.json.Decoder(_SearchResponse[_RowHit]).decode
 _documents = msgspec.json.Decoder(_SearchResponse[_DocumentHit]).decode
 
@@ -114,6 +120,8 @@ def _row(fields: _DocValues, first_future: int) -> IndexRow:
         fields.deleted[0],
         fields.reason[0],
         fields.stored_version[0],
+        fields.changed,
+        fields.past[0],
     )
 
 
@@ -174,7 +182,7 @@ async def look_up_rows(context: IndexerContext, index: str, identifiers: Sequenc
     """Return the rows of the given records by identifier, as far as they are visible; of two copies the newer one."""
     rows: dict[str, IndexRow] = {}
     for batch in _batches(identifiers, ROWS_PER_LOOKUP):
-        body = _ROWS | {"query": _has_id(batch), "size": _COPIES * len(batch)}
+        body = _ROWS | {"docvalue_fields": _LOOKUP_FIELDS, "query": _has_id(batch), "size": _COPIES * len(batch)}
         found = sorted(await _search_rows(context, index, body), key=lambda row: row.sequence)
         rows.update((row.id, row) for row in found)
     return rows

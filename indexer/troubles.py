@@ -22,6 +22,7 @@ from msgspec import structs
 from cluster.control_index import StandingTroubles, total_troubles, troubles_id, troubles_sentence
 from indexer.bulk import BulkWrite
 from indexer.changes.rewrites import version_over, write_all
+from indexer.changes.stamps import remember
 from indexer.changes.write_session import open_write_session
 from indexer.clock import now_milliseconds, version_microseconds
 from indexer.control import read_documents, unchanged
@@ -43,7 +44,7 @@ from indexer.settings import IndexerContext, TroublePolicy
 from indexer.source.lines import RejectedLine
 from mappings import COMPANY, LISTING, RESOURCES, Resource
 from mappings.listing import FOR_SALE_STATUSES
-from mappings.stored_document import TombstoneReason, bucket
+from mappings.stored_document import TombstoneReason, bucket, split_record
 
 # The documents of a resource's list: a source may have a hundred unreadable lines in ten thousand.
 _PARTS = 16
@@ -458,4 +459,8 @@ def withdrawn_document(
     if envelope.record.Status not in FOR_SALE_STATUSES:
         return None
     envelope.record.Status, envelope.record.OnMarket = "Other", False
-    return document_builder(resource)(NO_LINE, envelope, row.company, exact, Marked(TombstoneReason.UNREADABLE))
+    marked = Marked(TombstoneReason.UNREADABLE)
+    document = document_builder(resource)(NO_LINE, envelope, row.company, exact, marked)
+    parts = document.head, document.record or b""
+    past, changed = remember(resource, document, parts, row, split_record(stored.source))
+    return structs.replace(document, past=past, changed=changed)

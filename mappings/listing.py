@@ -24,7 +24,7 @@ from mappings.fields import (
     uuid,
 )
 from mappings.open_houses import DAYS, TIME_ZONE
-from mappings.resource import NameOf, Resource
+from mappings.resource import ChangeGroup, NameOf, Resource
 from mappings.search_fields import (
     SearchField,
     date_millis,
@@ -42,7 +42,7 @@ from mappings.search_fields import (
     text,
     whole_number,
 )
-from mappings.visibility import ADDRESS_MEMBERS, OPT_OUTS
+from mappings.visibility import ADDRESS_MEMBERS, ADDRESS_SWITCH, LISTING_SWITCH, OPT_OUTS
 
 ON_MARKET_STATUSES = ("Active", "Pending", "Contingent")
 COMING_SOON = "ComingSoon"
@@ -240,6 +240,16 @@ _NAMES = (
 )
 # The time zone of open houses is that of the office, unless the source has that of the property.
 _ZONE_OF = NameOf(TIME_ZONE, "ListAgentPlatformOfficeID", "offices")
+# The people and offices of the listing side, and those of the buyer.
+_AGENTS = tuple(field.name for field in _FLAT if "ListAgent" in field.name or field.name.startswith("ListOffice"))
+_BUYER_AGENTS = tuple(field.name for field in _SALE if field.name.startswith("Buyer"))
+_CHANGES = (
+    ChangeGroup("images", ("ListingImages", "ImagesLastModified")),
+    ChangeGroup("open_houses", ("OpenHouse",)),
+    ChangeGroup("remarks", ("PublicTitle", "PublicRemarks")),
+    ChangeGroup("address", tuple(sorted(ADDRESS_MEMBERS))),
+    ChangeGroup("display", (LISTING_SWITCH, ADDRESS_SWITCH)),
+)
 _TIMESTAMPS = {"PlatformListingId": "id", "ListingID": "listing_id"}
 _SEARCH_FIELDS: tuple[SearchField, ...] = (
     keyword("agents", "ListAgentUUID", "SecondaryListAgentUUID", refers_to="agents"),
@@ -315,6 +325,12 @@ LISTING = Resource(
     envelope_members=frozenset({"property_type_id", TIME_ZONE, "shared_partner_data_updated_at"}),
     names=_NAMES,
     zone_of=_ZONE_OF,
+    changes=(
+        ChangeGroup("price", ("ListPrice",), remembered=("ListPrice",)),
+        ChangeGroup("status", ("Status", "OnMarket", "StatusChangeDate"), remembered=("Status",)),
+        ChangeGroup("agents", _AGENTS),
+        *_CHANGES,
+    ),
 )
 
 SOLD_LISTING = Resource(
@@ -346,4 +362,10 @@ SOLD_LISTING = Resource(
         NameOf("BuyerAgentOfficeName", "BuyerAgentPlatformOfficeID", "offices"),
     ),
     zone_of=_ZONE_OF,
+    changes=(
+        ChangeGroup("price", ("ListPrice", "SoldPrice"), remembered=("ListPrice", "SoldPrice")),
+        ChangeGroup("status", ("Status", "OnMarket"), remembered=("Status",)),
+        ChangeGroup("agents", (*_AGENTS, *_BUYER_AGENTS)),
+        *_CHANGES,
+    ),
 )

@@ -17,7 +17,7 @@ from mappings.fields import (
     untyped_list,
     uuid,
 )
-from mappings.resource import Resource
+from mappings.resource import ChangeGroup, Resource
 from mappings.search_fields import (
     doc_value,
     element_count,
@@ -193,6 +193,10 @@ AGENT = Resource(
     timestamps={"platform_agent_id": "platform_agent_id", "agent_uuid": "id"},
     volatile=frozenset({"last_updated", "last_updated_timestamp", "modification_timestamp"}),
     envelope_members=frozenset({"source_agent_id", "deactivated_at"}),
+    changes=(
+        ChangeGroup("status", ("deactivated_timestamp", "profile_visible_online"), ("deactivated",)),
+        ChangeGroup("images", ("profile_image_url", "profile_thumb_url")),
+    ),
 )
 
 
@@ -260,6 +264,10 @@ OFFICE = Resource(
     ),
     timestamps={"platform_office_id": "id"},
     envelope_members=frozenset({"deactivated_at"}),
+    changes=(
+        ChangeGroup("status", search_fields=("deactivated",)),
+        ChangeGroup("images", ("image_url", "logo_url")),
+    ),
 )
 
 
@@ -287,4 +295,5 @@ TEAM = Resource(
         boolean("active", "Whether the team is active."),
         untyped("social_media_urls", "Pages in social networks.", example=["https://social.example.com/compass-rose"]),
     ),
+    changes=(ChangeGroup("status", ("active",)), ChangeGroup("images", ("logo_url", "photo_url"))),
 )

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
+from zlib import crc32
 
 from mappings.fields import RULE, Field, TextForm, View, is_identifier, underscore
 from mappings.search_fields import SYSTEM_FIELDS, SearchField
@@ -25,6 +26,30 @@ class NameOf(NamedTuple):
     target: str
 
 
+class ChangeGroup(NamedTuple):
+    """Members of which the change feed says that some have changed, and search fields that count as such.
+
+    `remembered` are the members whose values before the last change are kept. `guard` is the field group that a key
+    needs to see the members, empty for none.
+    """
+
+    name: str
+    members: tuple[str, ...] = ()
+    search_fields: tuple[str, ...] = ()
+    remembered: tuple[str, ...] = ()
+    guard: str = ""
+
+    @property
+    def number(self) -> int:
+        """The number that documents have for the group. It depends on the name alone, and no two are equal."""
+        return crc32(self.name.encode()) % _GROUP_NUMBERS + 1
+
+
+_GROUP_NUMBERS = 1021
+# The group of all members that no other group has.
+DETAILS = "details"
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Resource:
     """The fields of a record, the alias of its index, and its search fields.
@@ -34,7 +59,8 @@ class Resource:
     `volatile` are members whose change alone is not an update; `address` are the members that keys with a display
     licence see only of records whose address may be displayed (`mappings.visibility`); `envelope_members` are the
     members of the source's envelope that belong to this resource. `names` are filled where a source lacks them, and so
-    is the time zone of open houses, `zone_of`, which is a member of the envelope.
+    is the time zone of open houses, `zone_of`, which is a member of the envelope. `changes` are the groups by which the
+    change feed names changes, besides one for each guard, and one for the rest.
     """
 
     name: str
@@ -48,6 +74,20 @@ class Resource:
     envelope_members: frozenset[str] = frozenset()
     names: tuple[NameOf, ...] = ()
     zone_of: NameOf | None = None
+    changes: tuple[ChangeGroup, ...] = ()
+
+    @cached_property
+    def change_groups(self) -> dict[int, ChangeGroup]:
+        """All groups by which changes are named, by number; each member is in one of them."""
+        guards = dict.fromkeys(field.group for field in self.guarded)
+        guarded = [
+            ChangeGroup(guard, tuple(field.name for field in self.guarded if field.group == guard), guard=guard)
+            for guard in guards
+        ]
+        named = [*self.changes, *guarded]
+        known = {name for group in named for name in group.members} | self.volatile
+        rest = tuple(field.name for field in self.stored if field.name not in known)
+        return {group.number: group for group in (*named, ChangeGroup(DETAILS, rest))}
 
     @property
     def filled(self) -> tuple[NameOf, ...]:

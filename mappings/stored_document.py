@@ -4,7 +4,9 @@ Elasticsearch keeps source bytes as sent, and a raw TAB is illegal inside a JSON
 records are exactly the bytes between TABs. Nothing may re-render the source: no update by script,
 no ingest pipeline, no engine-side reindex.
 
-The stamp, `clock` and `sequence`, is the last of the search fields: it can be replaced without reading the others.
+The stamp is the last of the search fields: it can be replaced without reading the others. It is `clock`, `sequence` and
+`changed`: for the record's creation and for each group of fields that has changed since, the sequence of that change
+(decision 63). Before it is `past`, if there is one.
 
 If numbers of the record were rounded, one of the search fields is `exact`: an object of the numbers as the source has
 them. It is not indexed, and neither content, digests nor changes depend on it (decision 39).
@@ -12,9 +14,10 @@ them. It is not indexed, and neither content, digests nor changes depend on it (
 
 from __future__ import annotations
 
+import base64
 import re
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -35,7 +38,17 @@ _KEPT_SCOPES = 64
 _FEED_KEY = re.compile(rb'"feed_key":(?P<key>"(?:[^"\\]|\\.)*")')
 _STAMP_KEY = b',"clock":'
 _EXACT = re.compile(rb',"exact":(\{[^{}]*\})')
-_STAMP = re.compile(rb',"clock":\d+,"sequence":(?P<sequence>\d+)(?=\}\Z|,"record":\t)')
+_STAMP = re.compile(
+    rb',"clock":\d+,"sequence":(?P<sequence>\d+)(?:,"changed":\[(?P<changed>[\d,]*)\])?(?=\}\Z|,"record":\t)'
+)
+_PAST = re.compile(rb',"past":"[^"]*"')
+
+# A member of `changed` is the number of a group of fields, then the sequence of its last change in so many bits, which
+# is 0 while it is the document's own, pending one.
+_SEQUENCE_BITS = 40
+_LARGEST_SEQUENCE = 2**_SEQUENCE_BITS - 1
+# The number of what every record has: its creation. Groups have others (`mappings.resource.ChangeGroup`).
+CREATION = 0
 
 
 class TombstoneReason(StrEnum):
@@ -61,21 +74,82 @@ def lacking_members(reason: str | None) -> list[str]:
     return reason.removeprefix(_LACKING).split() if reason and reason.startswith(_LACKING) else []
 
 
-def encode_document(search_fields_json: bytes, clock: int, sequence: int, record: bytes | None) -> bytes:
+def change_number(group: int, sequence: int = 0) -> int:
+    """Return the member of `changed` for a group; without a sequence it gets that of the document's stamp."""
+    return group << _SEQUENCE_BITS | sequence
+
+
+def split_change(number: int) -> tuple[int, int]:
+    """Return the group of a member of `changed`, and the sequence of its last change."""
+    return number >> _SEQUENCE_BITS, number & _LARGEST_SEQUENCE
+
+
+CREATED = (change_number(CREATION),)
+
+
+class Past(msgspec.Struct, array_like=True, frozen=True):
+    """The search field `past` of a record that has changed since its creation.
+
+    `first_seen` is the clock of its creation. `before` has, for each group that has changed, the values before of the
+    remembered members that its last change changed, by their place.
+    """
+
+    first_seen: int
+    before: dict[int, dict[int, Any]]
+
+    def encode(self) -> str:
+        return base64.b64encode(_encode_past(self)).decode()
+
+
+_encode_past = msgspec.msgpack.Encoder().encode
+_decode_past = msgspec.msgpack.Decoder(Past).decode
+
+
+def decode_past(encoded: str) -> Past | None:
+    """Return the past of a document, None if it has none."""
+    return _decode_past(base64.b64decode(encoded)) if encoded else None
+
+
+def encode_document(  # noqa: PLR0913 - its parts
+    search_fields_json: bytes,
+    clock: int,
+    sequence: int,
+    record: bytes | None,
+    *,
+    changed: Sequence[int] = CREATED,
+    past: str = "",
+) -> bytes:
     """Join the source bytes of one document, on one line.
 
-    `search_fields_json` is the JSON object of the search fields without the stamp and the closing brace, at least one;
+    `search_fields_json` is the JSON object of the search fields without past, stamp and closing brace, at least one;
     `record` is the encoded record, None for a tombstone.
     """
-    if record is None:
-        return b'%b,"clock":%d,"sequence":%d}' % (search_fields_json, clock, sequence)
-    return b"".join((search_fields_json, b',"clock":%d,"sequence":%d,"record":\t' % (clock, sequence), record, b"\t}"))
+    remembered = b',"past":"%b"' % past.encode() if past else b""
+    head = b"".join((search_fields_json, remembered, _encode_stamp(clock, sequence, changed)))
+    return head + b"}" if record is None else b"".join((head, b',"record":\t', record, b"\t}"))
+
+
+def _encode_stamp(clock: int, sequence: int, changed: Iterable[int]) -> bytes:
+    numbers = ",".join(map(str, stamped_changes(changed, sequence))).encode()
+    return b',"clock":%d,"sequence":%d,"changed":[%b]' % (clock, sequence, numbers)
+
+
+def stamped_changes(changed: Iterable[int], sequence: int) -> list[int]:
+    """Return `changed` under the sequence of a document's stamp; a pending one leaves open what is open."""
+    own = sequence if sequence <= _LARGEST_SEQUENCE else 0
+    return [number if number & _LARGEST_SEQUENCE else number | own for number in changed]
 
 
 def split_record(source: bytes) -> tuple[bytes, bytes]:
     """Return the search fields of a document, without the closing brace, and its record, empty for a tombstone."""
     head, _, rest = source.partition(RECORD_DELIMITER)
     return head.removesuffix(b"," + RECORD_KEY).removesuffix(b"}"), rest.partition(RECORD_DELIMITER)[0]
+
+
+def search_value(head: bytes, name: str) -> bytes:
+    """Return the encoded number that some search fields have under a name, empty without one."""
+    found = re.search(rb',"%b":(-?[0-9]+)' % name.encode(), head)
+    return b"" if found is None else found[1]
 
 
 def exact_values(head: bytes) -> bytes:
@@ -96,11 +170,46 @@ def split_at_stamp(source: bytes) -> tuple[bytes, bytes]:
     return source[:start], source[start:]
 
 
-def replace_stamp(source: bytes, clock: int, sequence: int) -> bytes:
-    """Return the source of a document with another stamp; raise ValueError if it has none."""
+def replace_stamp(source: bytes, clock: int, sequence: int, changed: Sequence[int] | None = None) -> bytes:
+    """Return the source of a document with another stamp; raise ValueError if it has none.
+
+    Without `changed`, what changed under a pending stamp now changed under the new one, and what has changed before
+    keeps its sequence.
+    """
     match = _find_stamp(source)
-    stamp = b',"clock":%d,"sequence":%d' % (clock, sequence)
+    stamp = _encode_stamp(clock, sequence, _read_changed(match) if changed is None else changed)
     return b"".join((source[: match.start()], stamp, source[match.end() :]))
+
+
+def with_changes(source: bytes) -> bytes:
+    """Return the source of a document, with `changed` if an earlier version wrote it."""
+    try:
+        stamp = _find_stamp(source)
+    except ValueError:
+        return source  # of another program: what else it lacks is noticed elsewhere
+    if stamp["changed"] is not None:
+        return source
+    numbers = stamped_changes(CREATED, int(stamp["sequence"]))
+    return b'%b,"changed":[%d]%b' % (source[: stamp.end()], numbers[0], source[stamp.end() :])
+
+
+def reopened_changes(source: bytes) -> list[int]:
+    """Return `changed` of a document whose stamp was never published: its last changes get the next stamp."""
+    match = _find_stamp(source)
+    own, changes = int(match["sequence"]), map(split_change, _read_changed(match))
+    return [change_number(group, 0 if sequence == own else sequence) for group, sequence in changes]
+
+
+def _read_changed(stamp: re.Match[bytes]) -> Sequence[int]:
+    """Return `changed` of a stamp; a document of an earlier version, which has none, counts as new."""
+    return CREATED if stamp["changed"] is None else [int(number) for number in stamp["changed"].split(b",")]
+
+
+def replace_past(source: bytes, past: str) -> bytes:
+    """Return the source of a document with another past, or with none; raise as `replace_stamp`."""
+    before, rest = split_at_stamp(source)
+    member = b',"past":"%b"' % past.encode() if past else b""
+    return b"".join((_PAST.sub(b"", before), member, rest))
 
 
 def stamped_sequence(source: bytes) -> int:

@@ -1,31 +1,30 @@
 """Replays the writes of one generation into another, in their original order."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import NamedTuple
 
-import msgspec
 from msgspec import structs
 
-from indexer.bulk import BulkSender
+from indexer.bulk import BulkSender, BulkWrite
 from indexer.changes.rewrites import (
     StoredState,
     copy_write,
     rebuild_moves,
     redirect_moves,
-    requeue_for_stamp,
     restamped_write,
+    stored_state,
     write_all,
     write_over,
 )
-from indexer.changes.stamps import PENDING, PENDING_SUPERSEDED, is_outdated
+from indexer.changes.stamps import PENDING, PENDING_SUPERSEDED, is_outdated, remember
 from indexer.changes.write_session import WriteSession
 from indexer.clock import UNDATED, first_future_version
 from indexer.documents.companies import ALL_COMPANIES, Coverage
 from indexer.generations.lifecycle import shard_numbers
-from indexer.scan import IndexRow, StoredDocument, look_up_rows, scan_documents, scan_rows
+from indexer.scan import IndexRow, StoredDocument, fetch_documents, look_up_rows, scan_documents, scan_rows
 from indexer.settings import IndexerContext
 from mappings import Resource
-from mappings.stored_document import is_move
+from mappings.stored_document import CREATED, is_move, reopened_changes, replace_past, replace_stamp
 
 
 class ReplayOrigin(NamedTuple):
@@ -40,9 +39,6 @@ class ReplayOrigin(NamedTuple):
             query = {"bool": {"filter": [{"range": {"_seq_no": {"gt": after}}}, self.companies.query]}}
             async for page in scan_documents(context, self.generation, query=query, order="_seq_no", shard=shard):
                 yield page
-
-
-_decode_state = msgspec.json.Decoder(StoredState).decode
 
 
 async def replay(  # noqa: PLR0913 - from where to where, and what `index` may replace
@@ -76,12 +72,16 @@ async def replay(  # noqa: PLR0913 - from where to where, and what `index` may r
         await write_over(sender, copies, known)
         superseded = [(states[document.id], known[document.id]) for document in page if document.id in stale]
         await write_all(sender, await rebuild_moves(context, _moved_since(superseded), index))
-        restamped = dict.fromkeys(_with_other_stamp(superseded), PENDING_SUPERSEDED)
-        await requeue_for_stamp(context, index, restamped, sender)
+        restamped = {
+            document.id: (known[document.id], document)
+            for document in page
+            if document.id in stale and known[document.id].sequence != states[document.id].sequence
+        }
+        await _write_superseding(context, resource, index, restamped, sender)
 
 
 def _state(document: StoredDocument, first_future: int) -> StoredState:
-    state = _decode_state(document.source)
+    state = stored_state(document.source)[0]
     return state if state.version < first_future else structs.replace(state, version=UNDATED)
 
 
@@ -90,9 +90,24 @@ def _moved_since(superseded: list[tuple[StoredState, IndexRow]]) -> list[tuple[S
     return [(state, row) for state, row in superseded if state.company != row.company and not is_move(row.id)]
 
 
-def _with_other_stamp(superseded: list[tuple[StoredState, IndexRow]]) -> list[str]:
-    """Return the documents whose newer state has another stamp than the state in `origin`."""
-    return [row.id for state, row in superseded if row.sequence < PENDING and row.sequence != state.sequence]
+async def _write_superseding(
+    context: IndexerContext,
+    resource: Resource,
+    index: str,
+    superseded: Mapping[str, tuple[IndexRow, StoredDocument]],
+    sender: BulkSender,
+) -> None:
+    """Write the newer states again, pending, and compared with the states that consumers have seen."""
+    writes = []
+    for document in await fetch_documents(context, index, list(superseded)):
+        row, origin = superseded[document.id]
+        stamp = (row.clock, row.sequence) if row.sequence >= PENDING else (0, PENDING_SUPERSEDED)
+        state, parts = stored_state(document.source)
+        known, before = stored_state(origin.source)
+        past, changed = ("", CREATED) if state.deleted else remember(resource, state, parts, known, before)
+        source = replace_past(document.source, past)
+        writes.append(BulkWrite(document.id, document.version, replace_stamp(source, *stamp, changed)))
+    await write_all(sender, writes)
 
 
 async def assign_pending_stamps(
@@ -118,7 +133,13 @@ async def reset_stale_stamps(
     async for page in scan_rows(context, candidate, query=stamped):
         known = await look_up_rows(context, live, [row.id for row in page])
         stale = [row for row in page if _stamp(known.get(row.id)) != _stamp(row)]
-        await requeue_for_stamp(context, candidate, {row.id: PENDING + row.sequence - above for row in stale}, sender)
+        positions = {row.id: PENDING + row.sequence - above for row in stale}
+        documents = await fetch_documents(context, candidate, list(positions))
+        writes = [
+            restamped_write(document, 0, positions[document.id], reopened_changes(document.source))
+            for document in documents
+        ]
+        await write_all(sender, writes)
 
 
 def _stamp(row: IndexRow | None) -> tuple[int, int] | None:

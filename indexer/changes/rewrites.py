@@ -8,13 +8,24 @@ for everything published:
 - A record's stamp is above those of all its moves, so a consumer of several companies receives the record last.
 """
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import msgspec
+from msgspec import structs
 
 from indexer.bulk import BulkSender, BulkWrite, delete_documents
-from indexer.changes.stamps import PENDING, PENDING_MOVE, PENDING_REPUBLISHED
+from indexer.changes.stamps import (
+    PENDING,
+    PENDING_MOVE,
+    PENDING_REPUBLISHED,
+    Change,
+    ChangeKind,
+    Parts,
+    is_continued,
+    remember,
+)
 from indexer.clock import REPLACED_VERSION_GAP
 from indexer.documents.builder import PendingDocument, missing_values, move_document, restricted_hashes
 from indexer.errors import RefusedError
@@ -28,7 +39,9 @@ from mappings.stored_document import (
     move_id,
     replace_stamp,
     split_document_id,
+    split_record,
     stored_feed_key,
+    with_changes,
 )
 
 
@@ -38,7 +51,7 @@ def copy_write(resource: Resource, document: StoredDocument, replaced: IndexRow 
     A document of an earlier version gets the hashes and search fields that it lacks.
     """
     version = document.version if replaced is None else version_over(document.version, replaced.stored_version)
-    hashed = restricted_hashes(resource).complete(unhide(document.source))
+    hashed = restricted_hashes(resource).complete(with_changes(unhide(document.source)))
     return BulkWrite(document.id, version, missing_values(resource).complete(hashed))
 
 
@@ -58,9 +71,11 @@ async def fetch_copies(
     return [copy_write(resource, document) for document in await fetch_documents(context, index, identifiers)]
 
 
-def restamped_write(document: StoredDocument, clock: int, sequence: int) -> BulkWrite:
-    """Return the write that gives a document another stamp."""
-    return BulkWrite(document.id, document.version, replace_stamp(document.source, clock, sequence))
+def restamped_write(
+    document: StoredDocument, clock: int, sequence: int, changed: Sequence[int] | None = None
+) -> BulkWrite:
+    """Return the write that gives a document another stamp; `changed` as for `replace_stamp`."""
+    return BulkWrite(document.id, document.version, replace_stamp(document.source, clock, sequence, changed))
 
 
 async def write_all(sender: BulkSender, writes: list[BulkWrite]) -> None:
@@ -84,24 +99,66 @@ async def write_over(sender: BulkSender, writes: list[BulkWrite], known: Mapping
     await write_all(sender, writes)
 
 
-async def requeue_for_stamp(
-    context: IndexerContext, index: str, positions: Mapping[str, int], sender: BulkSender
-) -> None:
-    """Queue documents of `index` for a new stamp, each at its pending position."""
-    documents = await fetch_documents(context, index, list(positions))
-    await write_all(sender, [restamped_write(document, 0, positions[document.id]) for document in documents])
-
-
 class StoredState(msgspec.Struct):
-    """The part of a stored document that describes its state."""
+    """The part of a stored document that describes its state, as `IndexRow` has it."""
 
     id: str
     company: str
     version: int
     content: int
     deleted: bool
+    clock: int
     sequence: int
     reason: str | None = None
+    changed: list[int] = []
+    past: str = ""
+
+
+_decode_state = msgspec.json.Decoder(StoredState).decode
+
+
+def stored_state(source: bytes) -> tuple[StoredState, Parts]:
+    """Return the state that a stored document describes, and its parts."""
+    parts = split_record(source)
+    return _decode_state(parts[0] + b"}"), parts
+
+
+async def compared(
+    context: IndexerContext,
+    resource: Resource,
+    index: str,
+    changes: Sequence[Change],
+    unseen: Mapping[str, PendingDocument] = MappingProxyType({}),
+) -> list[Change]:
+    """Return changes of which the documents say what they change of an index, and remember what was before.
+
+    Documents in `unseen` are there already, but cannot be found yet.
+    """
+    differing = [
+        document.id
+        for document, kind, known in changes
+        if kind is ChangeKind.CHANGED and known is not None and document.record is not None
+        if is_continued(document, known) and document.content != known.content
+    ]
+    fetched = await fetch_documents(context, index, [name for name in differing if name not in unseen])
+    stored = {document.id: stored_state(document.source) for document in fetched}
+    return [change._replace(document=_compared(resource, change, stored, unseen)) for change in changes]
+
+
+def _compared(
+    resource: Resource,
+    change: Change,
+    stored: Mapping[str, tuple[StoredState, Parts]],
+    unseen: Mapping[str, PendingDocument],
+) -> PendingDocument:
+    document, _, known = change
+    if document.record is None:
+        return document
+    state, before = stored.get(document.id, (known, None))
+    if (written := unseen.get(document.id)) is not None and written.record is not None:
+        before = written.head, written.record
+    past, changed = remember(resource, document, (document.head, document.record), state, before)
+    return structs.replace(document, past=past, changed=changed)
 
 
 Known: TypeAlias = IndexRow | StoredState
@@ -157,7 +214,8 @@ async def redirect_moves(context: IndexerContext, index: str, sender: BulkSender
         has_any = True
         await write_all(sender, [_redirected_write(move, record.company) for move, record in page])
         unordered = [record.id for move, record in page if record.sequence <= move.sequence]
-        await requeue_for_stamp(context, index, dict.fromkeys(unordered, PENDING_REPUBLISHED), sender)
+        documents = await fetch_documents(context, index, unordered)
+        await write_all(sender, [restamped_write(document, 0, PENDING_REPUBLISHED) for document in documents])
     return has_any
 
 

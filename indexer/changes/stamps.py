@@ -7,8 +7,10 @@ kept until no late update is expected, and no consumer is promised to receive th
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
 from msgspec import structs
 
 from cluster.control_index import Mark
@@ -18,7 +20,17 @@ from indexer.documents.builder import PendingDocument
 from indexer.documents.companies import Coverage
 from indexer.scan import IndexRow
 from indexer.settings import IndexerContext
-from mappings.stored_document import TombstoneReason, lacking_members
+from mappings import Resource
+from mappings.stored_document import (
+    CREATED,
+    Past,
+    TombstoneReason,
+    change_number,
+    decode_past,
+    lacking_members,
+    search_value,
+    split_change,
+)
 
 
 class ChangeKind(Enum):
@@ -140,6 +152,76 @@ def change_of(
 ) -> Change:
     document = at_live_time(given, known)
     return Change(document, kind_of(document, known), known)
+
+
+class _Owned(Protocol):
+    @property
+    def company(self) -> str: ...
+    @property
+    def content(self) -> int: ...
+
+
+class _Remembered(_Owned, Protocol):
+    @property
+    def clock(self) -> int: ...
+    @property
+    def deleted(self) -> bool: ...
+    @property
+    def changed(self) -> Sequence[int]: ...
+    @property
+    def past(self) -> str: ...
+
+
+Parts = tuple[bytes, bytes]  # of a document: its search fields, without the closing brace, and its record
+
+
+def is_continued(document: _Owned, known: _Remembered) -> bool:
+    """Whether a live record follows a known state of itself: it is not restored, nor from another company."""
+    return not known.deleted and known.company == document.company and bool(known.changed)
+
+
+def remember(
+    resource: Resource, document: _Owned, parts: Parts, known: _Remembered | None, before: Parts | None
+) -> tuple[str, Sequence[int]]:
+    """Return `past` and `changed` of a live document that follows a known state, of which `before` are the parts.
+
+    They are not needed for a state of the same content. A record that is new, restored or from another company has no
+    past (`mappings.stored_document`).
+    """
+    if known is None or not is_continued(document, known):
+        return "", CREATED
+    if document.content == known.content:
+        return known.past, known.changed
+    if before is None:
+        return "", CREATED
+    replaced, past = _replaced(resource, parts, before), decode_past(known.past) or Past(known.clock, {})
+    sequences = dict(map(split_change, known.changed)) | dict.fromkeys(replaced, 0)
+    changed = [change_number(group, sequence) for group, sequence in sequences.items()]
+    values = {group: each for group, each in (past.before | replaced).items() if each}
+    return Past(past.first_seen, values).encode(), changed
+
+
+def _replaced(resource: Resource, parts: Parts, before: Parts) -> dict[int, dict[int, Any]]:
+    """Return the groups whose members differ, at least that of all others, each with the remembered values before."""
+    decode, found = _members_decoder(resource), dict[int, dict[int, Any]]()
+    (head, record), (old_head, old_record) = parts, before
+    new, old = decode(record), decode(old_record)
+    for number, group in resource.change_groups.items():
+        differing = {name for name in group.members if getattr(new, name) != getattr(old, name)}
+        if differing or any(search_value(head, name) != search_value(old_head, name) for name in group.search_fields):
+            found[number] = {
+                place: msgspec.json.decode(getattr(old, name))
+                for place, name in enumerate(group.remembered)
+                if name in differing
+            }
+    return found or {number: {}}
+
+
+@cache
+def _members_decoder(resource: Resource) -> Callable[[bytes], Any]:
+    absent = {True: msgspec.Raw(b"[]"), False: msgspec.Raw(b"null")}
+    members = [(field.name, msgspec.Raw, absent[field.kind.is_list]) for field in resource.stored]
+    return msgspec.json.Decoder(msgspec.defstruct("Members", members, gc=False)).decode
 
 
 def newest_by_id(documents: list[PendingDocument]) -> dict[str, PendingDocument]:

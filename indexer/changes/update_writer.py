@@ -8,9 +8,16 @@ from dataclasses import dataclass, field, replace
 from elasticsearch import ApiError, TransportError
 
 from indexer.bulk import AdaptiveLimit, BulkOptions, BulkResult, BulkSender, BulkWrite, bulk_sender, delete_documents
-from indexer.changes.rewrites import known_move_id, move_for_update, version_over, write_all
+from indexer.changes.rewrites import compared, known_move_id, move_for_update, version_over, write_all
 from indexer.changes.shard_crossings import Crossing, KnownIntervals
-from indexer.changes.stamps import Change, ChangeKind, Stamp, change_of, in_order_of_arrival, split_taken
+from indexer.changes.stamps import (
+    Change,
+    ChangeKind,
+    Stamp,
+    change_of,
+    in_order_of_arrival,
+    split_taken,
+)
 from indexer.changes.write_session import WriteSession, open_write_session, republish
 from indexer.documents.builder import PendingDocument
 from indexer.documents.companies import ALL_COMPANIES
@@ -20,7 +27,7 @@ from indexer.scan import IndexRow, StoredDocument, fetch_documents, look_up_rows
 from indexer.settings import IndexerContext
 from mappings import Resource
 from mappings.indices import mapped_names
-from mappings.stored_document import feed_key, stored_feed_key
+from mappings.stored_document import feed_key, stamped_changes, stored_feed_key
 
 
 @dataclass
@@ -145,6 +152,7 @@ class UpdateWriter:
                 result.unchanged += 1
                 result.served.append((change.document, change.known))
         await self._write_moves(session, planned, result)
+        planned = await compared(self._context, self._resource, session.live, planned, self._unpublished)
         await self._send(session, planned, result)
         await self._write_stale_to_previous(session, [document for document, _ in result.stale])
         return result
@@ -205,8 +213,12 @@ class UpdateWriter:
         if session.previous is not None and stale:
             options = BulkOptions(ranges=session.previous_ranges)
             sender = bulk_sender(self._context, session.previous, options, self._limit)
-            stamps = {document.id: session.stamps.next_stamp() for document in stale}
-            writes = [_bulk_write(document, stamps[document.id], document.version) for document in stale]
+            known = await look_up_rows(self._context, session.previous, [document.id for document in stale])
+            changes = [Change(document, ChangeKind.CHANGED, known.get(document.id)) for document in stale]
+            following = await compared(self._context, self._resource, session.previous, changes)
+            documents = [change.document for change in following]
+            stamps = {document.id: session.stamps.next_stamp() for document in documents}
+            writes = [_bulk_write(document, stamps[document.id], document.version) for document in documents]
             await sender.send(await _without_older(self._context, sender, writes))
 
     async def publish(self) -> bool:
@@ -269,6 +281,8 @@ def _row(document: PendingDocument, stamp: Stamp, stored_version: int) -> IndexR
         deleted=document.is_tombstone,
         reason=None,
         stored_version=stored_version,
+        changed=stamped_changes(document.changed, stamp[1]),
+        past=document.past,
     )
 
 

@@ -29,6 +29,7 @@ from mappings.open_houses import TIME_ZONE, Token, identity, numbered
 from mappings.record_schema import record_type
 from mappings.search_fields import Conversion, FieldOrigin, SearchField, number_in, text_in
 from mappings.stored_document import (
+    CREATED,
     EXACT,
     RECORD_DELIMITER,
     TombstoneReason,
@@ -66,8 +67,9 @@ _NOT_CONTENT = frozenset({"shared_partner_data_updated_at", "parent_company_id"}
 class PendingDocument(msgspec.Struct, gc=False):
     """A document without its stamp; `mappings.stored_document.encode_document` joins `head`, stamp and `record`.
 
-    `reason` is the search field of this name of a live record. `gaps` are what its source lacks and others may have;
-    `named` returns the same document with some of it.
+    `past` and `changed` are those of a new record until it is compared with the live one
+    (`indexer.changes.stamps.compared`). `reason` is the search field of this name of a live record. `gaps` are what its
+    source lacks and others may have; `named` returns the same document with some of it.
     """
 
     line: SourceLine
@@ -84,6 +86,8 @@ class PendingDocument(msgspec.Struct, gc=False):
     named: Callable[[dict[str, str]], PendingDocument] | None = None
     # For a line whose time the source leaves open: the same document with another one, in microseconds since 1970.
     redated: Callable[[int], PendingDocument] | None = None
+    past: str = ""
+    changed: Sequence[int] = CREATED
 
     @property
     def is_tombstone(self) -> bool:
@@ -92,7 +96,7 @@ class PendingDocument(msgspec.Struct, gc=False):
 
     def stamped_source(self, clock: int, sequence: int) -> bytes:
         """Return the `_source` bytes of the document with a stamp."""
-        return encode_document(self.head, clock, sequence, self.record)
+        return encode_document(self.head, clock, sequence, self.record, changed=self.changed, past=self.past)
 
 
 def rejected_document(document: PendingDocument, reason: str, field: str = "") -> RejectedLine:

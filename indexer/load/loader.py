@@ -17,7 +17,7 @@ from itertools import dropwhile
 from typing import Any, NamedTuple, TypeAlias
 
 from indexer.bulk import BulkResult, BulkSender, BulkWrite
-from indexer.changes.rewrites import fetch_copies
+from indexer.changes.rewrites import compared, fetch_copies
 from indexer.changes.stamps import (
     PENDING,
     ChangeKind,
@@ -297,8 +297,10 @@ class ChunkWriter:
         known = {} if self.live is None else await look_up_rows(self.context, self.live, identifiers)
         writes, stale, stamp_of = list[BulkWrite](), list[str](), carried_stamp if self.live else source_stamp
         drafts, taken = split_taken(given, known, self.coverage)
-        for draft in drafts:
-            document, kind, row = change_of(draft, known.get(draft.id), change_kind_in_rebuild)
+        changes = [change_of(draft, known.get(draft.id), change_kind_in_rebuild) for draft in drafts]
+        if self.live is not None:
+            changes = await compared(self.context, self.resource, self.live, changes)
+        for document, kind, row in changes:
             if kind is ChangeKind.STALE:
                 stale.append(document.id)
                 continue

@@ -10,8 +10,8 @@ from cluster.control_index import Mark
 from indexer.generations.lifecycle import GenerationLifecycle
 from indexer.scan import scan_documents
 from mappings import TEAM
-from mappings.stored_document import replace_stamp
 from tests.indexer.conftest import Bench
+from tests.indexer.raw_documents import without_history
 
 COUNTS = ("read", "indexed", "unchanged", "stale", "merged", "dead", "vanished", "carried", "documents", "tombstones")
 
@@ -32,7 +32,7 @@ async def stored_teams(bench: Bench) -> dict[str, StoredTeam]:
     async for page in scan_documents(bench.engine(), index, query={"match_all": {}}, order="feed_key"):
         for document in page:
             fields = orjson.loads(document.source)
-            source = replace_stamp(document.source, 0, 0)
+            source = without_history(document.source)
             found[document.id] = StoredTeam(document.version, source, fields["clock"], fields["sequence"])
     return found
 

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 import pytest
 from elasticsearch import AsyncElasticsearch
+from msgspec import structs
 
 from cluster.connection import ConnectionSettings
 from indexer import scan
@@ -127,7 +128,8 @@ async def test_a_row_says_what_the_index_keeps(context: IndexerContext, index: s
         "dead": scan.IndexRow("dead", "acme:dead", 5, -(2**63) + 4, 1004, 999_996, True, "gone from the source", 2),
     }
     assert {row.id: row for row in await all_of(scan.scan_rows(context, index))} == expected
-    assert await scan.look_up_rows(context, index, ["live", "dead", "absent"]) == expected
+    looked_up = expected | {"live": structs.replace(expected["live"], changed=(999_997,))}
+    assert await scan.look_up_rows(context, index, ["live", "dead", "absent"]) == looked_up
 
 
 async def test_hostile_identifiers_are_found_again(

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from indexer.scan import fetch_documents
 from mappings import COMPANY, LISTING
 from mappings.shards import unhide
-from mappings.stored_document import replace_stamp
 from tests.indexer.changes.record_histories import (
     FORMS,
     MOMENTS,
@@ -24,6 +23,7 @@ from tests.indexer.changes.record_histories import (
     pending_document,
 )
 from tests.indexer.conftest import Bench
+from tests.indexer.raw_documents import without_history
 from tests.records import envelope, write
 
 State = dict[str, tuple[int, bytes]]
@@ -81,12 +81,12 @@ class Delivery:
         expected: State = {}
         for name, events in self.by_record(self.history).items():
             state = pending_document(name, latest(name, events))
-            expected[name] = state.version, state.stamped_source(0, 0)
+            expected[name] = state.version, without_history(state.stamped_source(0, 0))
         alias = bench.connection.alias(LISTING)
         await bench.client.indices.refresh(index=alias)
         found = await fetch_documents(bench.engine(), alias, self.names)
         assert {
-            document.id: (document.version, unhide(replace_stamp(document.source, 0, 0))) for document in found
+            document.id: (document.version, unhide(without_history(document.source))) for document in found
         } == expected
 
 
