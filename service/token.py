@@ -37,13 +37,15 @@ class FeedPosition(msgspec.Struct, frozen=True, array_like=True):
     """The last `sequence` read of a resource, within an `epoch` and an `epoch_id` of its mark.
 
     `floor` is the sequence of the mark when reading began: deletions before it were never part of the copy. `epoch_id`
-    is empty if the mark had none.
+    is empty if the mark had none. `base` is what changes are named since: a sequence at which the reader had all,
+    0 if there is none.
     """
 
     epoch: int
     sequence: int
     floor: int
     epoch_id: str = ""
+    base: int = 0
 
     @classmethod
     def start(cls, mark: Mark | None) -> FeedPosition:
@@ -60,8 +62,8 @@ class FeedPosition(msgspec.Struct, frozen=True, array_like=True):
         """Whether the resource had never been loaded, so that nothing of it was read."""
         return self == FeedPosition(0, 0, 0)
 
-    def advanced_to(self, sequence: int, mark: Mark) -> FeedPosition:
-        return FeedPosition(mark.epoch, sequence, self.floor, mark.epoch_id)
+    def advanced_to(self, sequence: int, mark: Mark, base: int) -> FeedPosition:
+        return FeedPosition(mark.epoch, sequence, self.floor, mark.epoch_id, base)
 
     def is_expired(self, mark: Mark) -> bool:
         """Whether changes after this position are unknown: other data are served, or tombstones were pruned."""

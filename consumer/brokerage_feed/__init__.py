@@ -4,7 +4,7 @@ from brokerage_feed.deliveries import Delivery, DeliveryRejected, delivery_app, 
 from brokerage_feed.errors import FeedError, FeedRequestRejected, FeedUnavailable, TokenExpired
 from brokerage_feed.feed import Feed
 from brokerage_feed.limits import FeedLimits
-from brokerage_feed.messages import Change, ChangeBatch, DigestResponse, SnapshotHeader, SnapshotRecord
+from brokerage_feed.messages import Change, ChangeBatch, DigestResponse, Previous, SnapshotHeader, SnapshotRecord
 from brokerage_feed.sync_feed import SyncFeed
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "FeedLimits",
     "FeedRequestRejected",
     "FeedUnavailable",
+    "Previous",
     "SnapshotHeader",
     "SnapshotRecord",
     "SyncFeed",

@@ -168,13 +168,21 @@ class Feed:
         raise TruncatedResponse(f"{path} ended without its last line")
 
     async def changes(
-        self, since: Sequence[str] = (), *, resources: Sequence[str] = (), wait: int = 0, page_size: int = 1000
+        self,
+        since: Sequence[str] = (),
+        *,
+        resources: Sequence[str] = (),
+        changed: Sequence[str] = (),
+        wait: int = 0,
+        page_size: int = 1000,
     ) -> AsyncGenerator[ChangeBatch, None]:
         """Yield pages up to the last published change; wait up to `wait` seconds for the first one.
 
-        `since` are tokens of different resources; `next` of each page covers all of them. Raises TokenExpired.
+        `since` are tokens of different resources; `next` of each page covers all of them. With `changed`, the pages
+        have only records that are new, removed, or changed in one of these groups of fields, and tokens for the same
+        groups. Raises TokenExpired.
         """
-        common = self._scope | {"page_size": str(page_size)}
+        common = self._scope | {"page_size": str(page_size), "changed": ",".join(changed)}
         parameters = common | {"since": ",".join(since), "resources": ",".join(resources), "wait": str(wait or "")}
         progress = _PageProgress({*since})
         while True:
@@ -187,25 +195,28 @@ class Feed:
             parameters = common | {"since": page.next}
 
     async def follow_pages(
-        self, since: Sequence[str] = (), *, resources: Sequence[str] = ()
+        self, since: Sequence[str] = (), *, resources: Sequence[str] = (), changed: Sequence[str] = ()
     ) -> AsyncGenerator[ChangeBatch, None]:
         """Yield pages as they are published, without end; `since` as for `changes`. Raises TokenExpired."""
         clock = asyncio.get_running_loop().time
         while True:
             began = clock()
-            async with aclosing(self.changes(since, resources=resources, wait=_WAIT_SECONDS)) as pages:
+            following = self.changes(since, resources=resources, changed=changed, wait=_WAIT_SECONDS)
+            async with aclosing(following) as pages:
                 async for page in pages:
                     # The token covers the resources.
                     since, resources = [page.next], ()
                     yield page
             await asyncio.sleep(began + _MIN_INTERVAL_SECONDS - clock())
 
-    async def follow(self, since: Sequence[str] = (), *, resources: Sequence[str] = ()) -> AsyncGenerator[Change, None]:
+    async def follow(
+        self, since: Sequence[str] = (), *, resources: Sequence[str] = (), changed: Sequence[str] = ()
+    ) -> AsyncGenerator[Change, None]:
         """Yield changes one by one as they are published, without end. Without tokens, begin with the first.
 
         After the last change of a page, `token` is the position to continue from. Raises TokenExpired.
         """
-        async with aclosing(self.follow_pages(since, resources=resources)) as pages:
+        async with aclosing(self.follow_pages(since, resources=resources, changed=changed)) as pages:
             async for page in pages:
                 for change in page.changes:
                     yield change

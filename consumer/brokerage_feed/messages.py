@@ -4,7 +4,7 @@ Every member is checked: a service that is broken or hostile must not crash a pr
 """
 
 import datetime as dt
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
 import msgspec
 
@@ -79,8 +79,20 @@ class SnapshotTrailer(msgspec.Struct):
     digest: Hash
 
 
+class Previous(TypedDict, total=False):
+    """The values that a change of price or status replaced."""
+
+    ListPrice: int | None
+    SoldPrice: int | None
+    Status: str | None
+
+
 class Change(_WithRecord, msgspec.Struct):
-    """A new or changed record. With a `reason` it is a removal, without content and record."""
+    """A new or changed record. With a `reason` it is a removal, without content and record.
+
+    `changed` are the groups of fields that changed since the feed was last read to its end, None if the record is new
+    to the reader. `first_seen` is when the service first recorded it.
+    """
 
     resource: Identifier
     company: Identifier
@@ -91,6 +103,9 @@ class Change(_WithRecord, msgspec.Struct):
     record: msgspec.Raw = msgspec.Raw()
     exact: dict[str, float] = {}
     reason: str | None = None
+    changed: list[str] | None = None
+    previous: Previous = {}
+    first_seen: Time | None = None
 
     def __post_init__(self) -> None:
         _require_storable(self.company, self.id, self.time, self.record if self.reason is None else b"{}")

@@ -79,14 +79,24 @@ class SyncFeed:
         self.token = header.token
 
     def changes(
-        self, since: Sequence[str] = (), *, resources: Sequence[str] = (), wait: int = 0, page_size: int = 1000
+        self,
+        since: Sequence[str] = (),
+        *,
+        resources: Sequence[str] = (),
+        changed: Sequence[str] = (),
+        wait: int = 0,
+        page_size: int = 1000,
     ) -> Iterator[ChangeBatch]:
         """Yield pages up to the last published change, as `Feed.changes` does."""
-        return self._iterate(self._feed.changes(since, resources=resources, wait=wait, page_size=page_size), 1)
+        pages = self._feed.changes(since, resources=resources, changed=changed, wait=wait, page_size=page_size)
+        return self._iterate(pages, 1)
 
-    def follow(self, since: Sequence[str] = (), *, resources: Sequence[str] = ()) -> Iterator[Change]:
+    def follow(
+        self, since: Sequence[str] = (), *, resources: Sequence[str] = (), changed: Sequence[str] = ()
+    ) -> Iterator[Change]:
         """Yield changes one by one as they are published, without end, as `Feed.follow` does."""
-        with closing(self._iterate(self._feed.follow_pages(since, resources=resources), 1)) as pages:
+        following = self._feed.follow_pages(since, resources=resources, changed=changed)
+        with closing(self._iterate(following, 1)) as pages:
             for page in pages:
                 yield from page.changes
                 self.token = page.next

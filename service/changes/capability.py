@@ -71,4 +71,5 @@ CAPABILITY = Capability(
     checks=(token_check("changes and snapshots"),),
     schemas="service.changes.schemas",
     pages=("changes", "copy"),
+    tables="service.changes.tables",
 )

@@ -11,12 +11,13 @@ from aiohttp import web
 from cluster.control_index import Mark
 from mappings import RESOURCES
 from mappings.resource import Resource
+from mappings.stored_document import split_change
 from service import token
 from service.changes.sharing import ChangeNotifier, ChangesPage, SharedPages
 from service.errors import InvalidRequest
 from service.feed.entries import FeedView, Hit, decode_hits, header_identifier, published_mark
-from service.feed.parameters import FeedFilters, FeedTokens, ResourceList
-from service.feed.streaming import encode_records, encode_removal
+from service.feed.parameters import ChangeGroups, FeedFilters, FeedTokens, ResourceList
+from service.feed.streaming import encode_news, encode_records, encode_removal
 from service.http.responses import json_array, json_response, link_header
 from service.limits.admission import LARGE_PAGE_RECORDS, RequestKind
 from service.operation import Operation
@@ -70,14 +71,28 @@ async def read_changes_page(request: PageRequest) -> ChangesPage:
             page.at_end = False
             break
         call.require(resource, view.required_fields(resource))
-        hits = await _search(view, resource, position, mark, remaining)
+        found = await _search(view, resource, position, mark, remaining + 1)
         await _newest_mark(call, resource, position)
-        page.entries += _encode_changes(view, resource, hits)
-        is_full = len(hits) == remaining
+        hits = [hit for hit in found[:remaining] if hit.header.sequence <= mark.sequence]
+        page.entries += _encode_changes(view, resource, hits, position.base)
+        # A full page ends with its last change.
+        is_full = len(found) > remaining == len(hits)
         reached = hits[-1].header.sequence if is_full else mark.sequence
-        page.positions[resource] = position.advanced_to(reached, mark)
+        is_settled = reached == mark.sequence and _is_settled(found, position.base, mark)
+        base = mark.sequence if is_settled and len(found) <= remaining else position.base
+        page.positions[resource] = position.advanced_to(reached, mark, base)
         page.at_end = page.at_end and reached >= mark.sequence
     return page
+
+
+def _is_settled(found: list[Hit], base: int, mark: Mark) -> bool:
+    """Whether no document that is not published yet replaces a state that was, and that the reader has not read.
+
+    Until then, changes are named since the same base.
+    """
+    unpublished = [hit.header for hit in found if hit.header.sequence > mark.sequence]
+    changes = (split_change(number)[1] for header in unpublished for number in header.changed)
+    return not any(base < sequence <= mark.sequence for sequence in changes)
 
 
 async def current_mark(call: RequestContext, resource: Resource, position: FeedPosition) -> Mark | None:
@@ -105,11 +120,15 @@ def _continues(position: FeedPosition, mark: Mark | None) -> bool:
 
 
 async def _search(view: FeedView, resource: Resource, position: FeedPosition, mark: Mark, size: int) -> list[Hit]:
-    """Search for documents stamped after a position; range and `search_after` together cost the same at any depth."""
-    published = {"range": {"sequence": {"gt": position.sequence, "lte": mark.sequence}}}
+    """Search for documents stamped after a position; range and `search_after` together cost the same at any depth.
+
+    After the published ones come those that are not published yet.
+    """
+    stamped = {"range": {"sequence": {"gt": position.sequence}}}
+    changed = view.changed_clauses(resource, position.base)
     body = {
         "size": size,
-        "query": {"bool": {"filter": [*scope_clauses(view.call.scope), published]}},
+        "query": {"bool": {"filter": [*scope_clauses(view.call.scope), stamped, *changed]}},
         "sort": ["sequence"],
         "search_after": [position.sequence],
         "track_total_hits": False,
@@ -118,18 +137,19 @@ async def _search(view: FeedView, resource: Resource, position: FeedPosition, ma
     return decode_hits(response, view.content(resource))
 
 
-def _encode_changes(view: FeedView, resource: Resource, hits: list[Hit]) -> list[bytes]:
+def _encode_changes(view: FeedView, resource: Resource, hits: list[Hit], base: int) -> list[bytes]:
     """Encode changes in order. Records are encoded in one batch, which costs less than one by one."""
-    changes = [hit for hit in hits if not view.is_move_within_scope(hit.header)]
-    reasons = [view.removal_reason(resource, hit) for hit in changes]
-    present = [(hit.header, hit.record) for hit, reason in zip(changes, reasons, strict=True) if reason is None]
+    changes = [(hit, view.news(resource, hit, base)) for hit in hits if not view.is_move_within_scope(hit.header)]
+    told = [(*change, view.removal_reason(resource, change[0])) for change in changes if view.is_told(change[1])]
+    present = [(hit.header, hit.record) for hit, _, reason in told if reason is None]
     headers, records = [header for header, _ in present], [record for _, record in present if record is not None]
-    encoded = iter(encode_records(headers, records, view.variant(resource), resource.alias))
+    variant = view.variant(resource)
+    encoded = iter(encode_records(headers, records, variant, resource.alias))
     return [
-        next(encoded)
+        next(encoded)[:-1] + encode_news(hit.header, news, variant) + b"}"
         if reason is None
         else encode_removal(resource.alias, header_identifier(hit.header), hit.header, reason)
-        for hit, reason in zip(changes, reasons, strict=True)
+        for hit, news, reason in told
     ]
 
 
@@ -143,6 +163,9 @@ class ChangesParameters(FeedFilters):
         "A token, or several that cover different resources: changes after it. Absent: from the beginning."
     )
     resources = ResourceList("Resources to include, separated by commas; absent: those of the tokens, or all.")
+    changed = ChangeGroups(
+        "Groups of fields, separated by commas: only records that are new, removed, or changed in one of them."
+    )
     page_size = WholeNumber("Changes per page; 200 when absent.", minimum=1, maximum=MAX_PAGE_SIZE, load_default=200)
     wait = WholeNumber(
         "Seconds to wait for a change before an empty page is returned.",
@@ -176,7 +199,7 @@ async def _starting_positions(call: RequestContext, view: FeedView) -> FeedPosit
     tokens = token.decode_tokens(opened, "since")
     if missing := [resource.alias for resource in chosen or () if resource not in tokens.positions]:
         raise InvalidRequest.of("resources", f"the token does not cover {', '.join(missing)}.")
-    if tokens.views != {view.fingerprint}:
+    if not tokens.views <= view.accepted_fingerprints:
         raise FeedTokenExpired("was made for another scope or other filters")
     return {resource: tokens.positions[resource] for resource in chosen or tokens.positions}
 

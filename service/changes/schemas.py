@@ -5,6 +5,7 @@ from functools import cache
 from mappings import LISTING
 from mappings.fields import View
 from service.examples import example_record
+from service.feed.parameters import CHANGE_GROUPS
 from service.feed.schemas import (
     AS_OF,
     DIGEST,
@@ -67,6 +68,41 @@ _CONTENT: dict[str, Schema] = {
     "exact": _EXACT,
     "record": _RECORD,
 }
+_WHAT_CHANGED: dict[str, Schema] = {
+    "changed": {
+        "type": "array",
+        "items": _TEXT,
+        "description": (
+            "The groups of fields that changed since you last read to the end; absent if the record is new to you. "
+            f"Any of: {', '.join(CHANGE_GROUPS)}, as far as the resource has them and your key may see them."
+        ),
+        "examples": [["price"]],
+    },
+    "previous": {
+        "type": "object",
+        "properties": {
+            "ListPrice": {
+                "type": ["integer", "null"],
+                "description": "The list price before.",
+                "examples": [329500],
+            },
+            "SoldPrice": {
+                "type": ["integer", "null"],
+                "description": "The sold price before.",
+                "examples": [310000],
+            },
+            "Status": {"type": ["string", "null"], "description": "The status before.", "examples": ["Active"]},
+        },
+        "description": "The prices and the status that the last change of their group replaced, if that is named.",
+        "examples": [{"ListPrice": 329500}],
+    },
+    "first_seen": _TEXT
+    | {
+        "format": "date-time",
+        "description": "When the service first recorded it.",
+        "examples": ["2026-11-02T08:15:00.123Z"],
+    },
+}
 _REASON = _TEXT | {
     "description": "Why the record leaves the copy: deleted, deactivated, out_of_scope, off_market or withheld.",
     "examples": ["deleted"],
@@ -88,10 +124,11 @@ _DIGEST_MEMBERS: dict[str, Schema] = {
 }
 SCHEMAS: dict[str, Schema] = {
     "Change": object_schema(
-        {"resource": RESOURCE_NAME, **_IDENTITY, **_CONTENT, "reason": _REASON},
+        {"resource": RESOURCE_NAME, **_IDENTITY, **_CONTENT, **_WHAT_CHANGED, "reason": _REASON},
         "content",
         "exact",
         "record",
+        *_WHAT_CHANGED,
         "reason",
         description="A record in its current state, with content and record, or one that leaves the copy, with reason.",
     ),
@@ -184,6 +221,9 @@ def _examples() -> dict[str, Schema]:
                     **_EXAMPLE_IDENTITY,
                     "content": _HEX,
                     "record": example_record(LISTING, View.INDEX, underscored=False),
+                    "changed": ["price"],
+                    "previous": {"ListPrice": 450000},
+                    "first_seen": "2026-06-21T11:37:47.455Z",
                 },
                 {"resource": "listings", **_EXAMPLE_IDENTITY, "id": "L2", "reason": "deleted"},
             ],

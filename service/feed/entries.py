@@ -12,19 +12,22 @@ from cluster.control_index import Mark
 from mappings import LISTING, RESOURCES
 from mappings.fields import View
 from mappings.listing import ON_MARKET_STATUSES
-from mappings.resource import Resource
+from mappings.resource import ChangeGroup, Resource
 from mappings.stored_document import (
     BUCKETS,
     COARSE_BUCKETS,
+    CREATION,
     RECORD_DELIMITER,
     RECORD_KEY,
     Digest,
     TombstoneReason,
+    change_number,
     sorted_companies,
+    split_change,
     split_document_id,
 )
 from mappings.visibility import ADDRESS_SWITCH, LISTING_SWITCH, WHOLE_CONTENT, ShownContent, refuses
-from service.errors import DataReplaced, RebuildDue
+from service.errors import DataReplaced, InvalidRequest, RebuildDue
 from service.http.responses import JsonBytes
 from service.projection import Variant
 from service.request_context import UNDERSCORE_PARAMETER, RequestContext
@@ -123,6 +126,8 @@ class DocumentHeader(msgspec.Struct, gc=False):
     deactivated: int | None = None  # milliseconds since 1970
     content_without_address: int | None = None  # for keys with a display licence, of records that hide their address
     exact: dict[str, float] = {}  # numbers that are rounded in the record
+    changed: list[int] = []  # `mappings.stored_document.change_number`; none if an earlier version wrote the document
+    past: str = ""
 
 
 DecodeHeader = Callable[[bytes | bytearray], "DocumentHeader"]
@@ -209,6 +214,19 @@ def _parse_hit(source: dict[str, Any], header_type: type[DocumentHeader]) -> Hit
     return Hit(msgspec.convert(source, header_type), None if record is None else orjson.dumps(record))
 
 
+class News(NamedTuple):
+    """What has changed in a record since a sequence: the groups of fields by number; or the record is new.
+
+    `shows_first` is whether the reader may know when the record was first seen: not of one that was withheld once.
+    """
+
+    groups: dict[int, ChangeGroup]
+    is_new: bool
+    shows_first: bool
+
+
+# Of documents of an earlier version: they count as new.
+_UNKNOWN = 2**63
 ON_MARKET = "on-market"
 _ON_MARKET = frozenset(ON_MARKET_STATUSES)
 
@@ -223,8 +241,9 @@ class FeedView:
     def identity(self) -> Hashable:
         """Equal for requests whose records, and their form, are the same."""
         companies, withheld = self.call.scope.companies, self.call.visibility.withheld
-        spelling = self.call.parameters.get(UNDERSCORE_PARAMETER, False)
-        return companies, self._on_market, self._with_deactivated, withheld, spelling, self.call.visibility.display
+        spelling, changed = self.call.parameters.get(UNDERSCORE_PARAMETER, False), self._changed
+        display = self.call.visibility.display
+        return companies, self._on_market, self._with_deactivated, withheld, spelling, display, changed
 
     @cached_property
     def fingerprint(self) -> bytes:
@@ -232,6 +251,14 @@ class FeedView:
 
         With other guarded members in a later version the content hashes of the copy are void, too.
         """
+        return self._fingerprint(self._changed)
+
+    @property
+    def accepted_fingerprints(self) -> set[bytes]:
+        """Those of tokens to continue from: who has every change may go on with those of some groups."""
+        return {self.fingerprint, self._fingerprint(None)}
+
+    def _fingerprint(self, changed: frozenset[str] | None) -> bytes:
         companies = self.call.scope.companies
         listed = None if companies is None else sorted_companies(companies)
         contents = [self.content(resource).content for resource in RESOURCES]
@@ -239,7 +266,13 @@ class FeedView:
             [self.call.visibility.display, sorted(self._hidden_with_address)] if self.call.visibility.display else []
         )
         return view_fingerprint(
-            listed, self._on_market, self._with_deactivated, sorted(self.call.visibility.withheld), contents, *licence
+            listed,
+            self._on_market,
+            self._with_deactivated,
+            sorted(self.call.visibility.withheld),
+            contents,
+            *licence,
+            *([sorted(changed)] if changed else []),
         )
 
     @property
@@ -253,6 +286,36 @@ class FeedView:
     @property
     def _with_deactivated(self) -> bool:
         return bool(self.call.parameters.get("include_deactivated"))
+
+    @property
+    def _changed(self) -> frozenset[str] | None:
+        """The groups of fields that the request asks for the changes of, None for all; raise InvalidRequest."""
+        names: frozenset[str] | None = self.call.parameters.get("changed")
+        if names and (withheld := sorted(names & self.call.visibility.withheld)):
+            raise InvalidRequest.of("changed", f"the key may not see {', '.join(withheld)}.")
+        return names
+
+    def groups(self, resource: Resource) -> dict[int, ChangeGroup]:
+        """Return the groups of fields, by number, of which changes are named: those asked for that the key may see.
+
+        Those that decide whether a record is in the copy are always among them.
+        """
+        asked, withheld = self._changed, self.call.visibility.withheld
+        deciding = {"status"} if self._on_market or _has_deactivation(resource) else set[str]()
+        deciding |= {"display"} if self.call.visibility.display else set[str]()
+        return {
+            number: group
+            for number, group in resource.change_groups.items()
+            if group.guard not in withheld and (asked is None or group.name in asked | deciding)
+        }
+
+    def changed_clauses(self, resource: Resource, base: int) -> list[Clause]:
+        """Return the clauses for what is new, removed, or changed since a sequence in one of the groups asked for."""
+        if self._changed is None:
+            return []
+        numbers = (CREATION, *self.groups(resource))
+        since = ({"gt": change_number(group, base), "lt": change_number(group + 1)} for group in numbers)
+        return [{"bool": {"should": [{"range": {"changed": bounds}} for bounds in since]}}]
 
     def variant(self, resource: Resource) -> Variant:
         """Return the record form: the index variant with every optional field."""
@@ -272,8 +335,9 @@ class FeedView:
         return clauses
 
     def required_fields(self, resource: Resource) -> set[str]:
-        """Return the search fields that `removal_reason` and the content hash are read from."""
-        return {*used_fields(self.clauses(resource)), *self.content(resource).names}
+        """Return the search fields that `removal_reason`, the content hash and the changes are read from."""
+        changed = {"changed"} if self._changed else set[str]()
+        return {*used_fields(self.clauses(resource)), *self.content(resource).names, *changed}
 
     def removal_reason(self, resource: Resource, hit: Hit) -> str | None:
         """Return why a document's record is not in the copy, None if it is."""
@@ -288,6 +352,27 @@ class FeedView:
         if header.deactivated is not None and not self._with_deactivated:
             return "deactivated"
         return None
+
+    def news(self, resource: Resource, hit: Hit, base: int) -> News:
+        """Return what a record has that is new to a reader who had everything at a sequence.
+
+        With a display licence, a record is new, too, when a seller has opted in or out since.
+        """
+        sequences, shown = dict(map(split_change, hit.header.changed)), self.groups(resource)
+        groups = {number: group for number, group in shown.items() if sequences.get(number, 0) > base}
+        is_new, was_switched = sequences.get(CREATION, _UNKNOWN) > base, False
+        if self.call.visibility.display and resource.address and hit.record is not None:
+            was_switched = any(group.name == "display" and number in sequences for number, group in shown.items())
+            is_new |= any(group.name == "display" for group in groups.values())
+            groups = {} if refuses(hit.record, LISTING_SWITCH) else groups
+            if refuses(hit.record, ADDRESS_SWITCH):
+                groups = {number: group for number, group in groups.items() if group.name != "address"}
+        return News({} if is_new else groups, is_new, shows_first=not was_switched)
+
+    def is_told(self, news: News) -> bool:
+        """Whether a reader learns of a document: not if all that changed is what its key may not see."""
+        is_restricted = bool(self.call.visibility.withheld or self.call.visibility.display)
+        return news.is_new or bool(news.groups) or not is_restricted
 
     def is_move_within_scope(self, header: DocumentHeader) -> bool:
         """Whether a record moved between companies of the scope: its new document is the change to report."""

@@ -5,6 +5,7 @@ import re
 from marshmallow import ValidationError
 
 from mappings import RESOURCES, Resource
+from mappings.resource import DETAILS
 from service.errors import NotFound
 from service.feed.entries import ON_MARKET
 from service.parameters.types import Boolean, Choice, Parameter, ParentScope, UnderscoreOption
@@ -42,6 +43,20 @@ class ResourceList(Parameter):
         if len(names) > len(RESOURCE_NAMES) or not {*names} <= _RESOURCE_BY_ALIAS.keys():
             raise ValidationError(f"must be one or more of: {', '.join(RESOURCE_NAMES)}, separated by commas.")
         return [resource for name, resource in _RESOURCE_BY_ALIAS.items() if name in names]
+
+
+_GROUPS = dict.fromkeys(group.name for resource in reversed(RESOURCES) for group in resource.change_groups.values())
+CHANGE_GROUPS = (*(name for name in _GROUPS if name != DETAILS), DETAILS)
+
+
+class ChangeGroups(Parameter):
+    """Names of groups of fields, separated by commas."""
+
+    def parse_text(self, text: str) -> frozenset[str]:
+        names = frozenset(text.split(","))
+        if not names <= {*CHANGE_GROUPS}:
+            raise ValidationError(f"must be one or more of: {', '.join(CHANGE_GROUPS)}, separated by commas.")
+        return names
 
 
 class BucketPrefixes(Parameter):

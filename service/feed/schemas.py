@@ -4,11 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 from service.feed.parameters import (
+    CHANGE_GROUPS,
     FEED_KEY_PATTERN,
     MAX_TOKENS_LENGTH,
     PREFIXES_PATTERN,
     RESOURCE_NAMES,
     BucketPrefixes,
+    ChangeGroups,
     FeedKeyParameter,
     FeedTokens,
     ResourceList,
@@ -47,12 +49,17 @@ def object_schema(properties: dict[str, Schema], *optional: str, description: st
 
 
 _ONE_NAME = f"({'|'.join(RESOURCE_NAMES)})"
+_ONE_GROUP = f"({'|'.join(CHANGE_GROUPS)})"
 # By exact type.
 PARAMETERS: dict[type[Parameter], Callable[[Any], Schema]] = {
     FeedTokens: lambda _: {"type": "string", "pattern": f"^[A-Za-z0-9_,-]{{1,{MAX_TOKENS_LENGTH}}}$"},
     ResourceList: lambda _: {
         "type": "string",
         "pattern": f"^{_ONE_NAME}(,{_ONE_NAME}){{0,{len(RESOURCE_NAMES) - 1}}}$",
+    },
+    ChangeGroups: lambda _: {
+        "type": "string",
+        "pattern": f"^{_ONE_GROUP}(,{_ONE_GROUP}){{0,{len(CHANGE_GROUPS) - 1}}}$",
     },
     BucketPrefixes: lambda _: {"type": "string", "pattern": f"^{PREFIXES_PATTERN}$"},
     FeedKeyParameter: lambda _: {"type": "string", "pattern": f"^{FEED_KEY_PATTERN}$"},

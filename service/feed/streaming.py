@@ -16,8 +16,9 @@ from isal import isal_zlib
 
 from cluster.zstd import zstd
 from mappings.fields import underscore
+from mappings.stored_document import Past, decode_past
 from service.errors import ApiError
-from service.feed.entries import DocumentHeader
+from service.feed.entries import DocumentHeader, News
 from service.http.negotiation import ContentCoding
 from service.http.responses import GZIP_LEVEL, GZIP_WINDOW_BITS, ZSTD_LEVEL, JsonBytes
 from service.limits.admission import AdmissionSlot
@@ -79,6 +80,29 @@ def encode_records(
         b"".join((_line_prefix(header, resource), encode_exact(header.exact, variant), b',"record":', record, b"}"))
         for header, record in zip(headers, variant.encode(records), strict=True)
     ]
+
+
+def encode_news(header: DocumentHeader, news: News, variant: Variant) -> bytes:
+    """Return the members of a change that say what has changed, each after a comma."""
+    past, members = decode_past(header.past), dict[str, object]()
+    if not news.is_new:
+        members["changed"] = [group.name for group in news.groups.values()]
+        if past and (previous := _previous(past, news)):
+            members["previous"] = (
+                {underscore(name): value for name, value in previous.items()} if variant.underscored else previous
+            )
+    if news.shows_first:
+        members["first_seen"] = iso_timestamp(past.first_seen if past else header.clock).decode()
+    return b"," + _encode(members)[1:-1] if members else b""
+
+
+def _previous(past: Past, news: News) -> dict[str, object]:
+    """Return the values that the last change of the groups replaced."""
+    return {
+        group.remembered[place]: value
+        for number, group in news.groups.items()
+        for place, value in past.before.get(number, {}).items()
+    }
 
 
 def encode_exact(values: Mapping[str, float], variant: Variant) -> bytes:

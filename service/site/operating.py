@@ -22,7 +22,13 @@ OPERATING_PAGES: dict[str, tuple[str, ...]] = {
         *("your-own-data.md", "operating/keep-current.md", "operating/first-partner.md", "operating/production.md"),
     ),
     "Operate": (
-        *("operating/install.md", "operating/load.md", "operating/publish.md", "operating/push.md", "operating/keys.md"),
+        *(
+            "operating/install.md",
+            "operating/load.md",
+            "operating/publish.md",
+            "operating/push.md",
+            "operating/keys.md",
+        ),
         *("operating/run.md", "operating/monitor.md", "operating/maintain.md"),
     ),
     "How to": ("replicating.md", "operating-a-cluster.md", "backup-and-restore.md", "upgrading.md", "audit.md"),

@@ -45,8 +45,8 @@ async def test_every_record_of_the_scope_comes_once_in_order(
 async def test_a_line_is_what_a_change_says(unchanged: FeedClient) -> None:
     changes, _ = await unchanged.changes(None, "ab", resources="listings")
     _, *lines, _ = await unchanged.snapshot("listings", "ab")
-    of_resource = {"resource": "listings"}
-    assert sorted((line | of_resource for line in lines), key=lambda line: line["id"]) == changes
+    of_change = {"resource": "listings", "first_seen": lines[0]["time"]}
+    assert sorted((line | of_change for line in lines), key=lambda line: line["id"]) == changes
 
 
 @pytest.mark.usefixtures("two_a_page")

@@ -94,6 +94,8 @@ RECORDS = """
 FEED = """
 /v1/changes[|?page_size=7|?resources=teams,offices|?underscore_response=true&resources=listings&page_size=3]
 /v1/changes?since={since}[|&page_size=2|&resources=listings,agents|&underscore_response=true|&wait=0]
+/v1/changes?since={since}&changed=[price,status|details|prices|price,price][|&underscore_response=true]
+/v1/changes?changed=[status|commission,price]&page_size=7
 /v1/changes?since={since_company}&platform_company_id={company}
 /v1/changes?since={since_on_market}&market_status=on-market
 /v1/changes?since={since_deactivated}&include_deactivated=true
