@@ -10,6 +10,7 @@ from asyncio import sleep
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from http import HTTPStatus
+from importlib.metadata import version
 from typing import TypeVar
 
 import aiohttp
@@ -32,6 +33,8 @@ from brokerage_feed.messages import ProblemDetails
 Message = TypeVar("Message")
 
 _MIB = 1024**2
+# By it, the operators of a service tell these consumers from others.
+_USER_AGENT = f"brokerage-feed/{version('brokerage-feed')}"
 # Decompressed; a bomb costs as much memory. A page has 1,000 records at most, a bucket of a digest some 15 of a
 # million.
 MAX_BODY_BYTES = 128 * _MIB
@@ -198,7 +201,9 @@ class FeedHttpClient:
     async def open(self) -> None:
         """Open the session. Responses may use any encoding that aiohttp can decompress here."""
         service = NotingConnector()
-        self._session = aiohttp.ClientSession(headers={"x-api-key": self._key}, timeout=_TIMEOUT, connector=service)
+        self._session = aiohttp.ClientSession(
+            headers={"x-api-key": self._key, "User-Agent": _USER_AGENT}, timeout=_TIMEOUT, connector=service
+        )
         self._listed_hosts = _keyless_session(aiohttp.TCPConnector())
         self._other_hosts = _keyless_session(guarded_connector(service.networks))
 

@@ -17,7 +17,8 @@ from service.changes.sharing import ChangeNotifier, ChangesPage, SharedPages
 from service.errors import InvalidRequest
 from service.feed.entries import FeedView, Hit, decode_hits, header_identifier, published_mark
 from service.feed.parameters import ChangeGroups, FeedFilters, FeedTokens, ResourceList
-from service.feed.streaming import encode_news, encode_records, encode_removal
+from service.feed.progress import ReadSpan, latest_watermark, observe
+from service.feed.streaming import encode_difference, encode_records, encode_removal
 from service.http.responses import json_array, json_response, link_header
 from service.limits.admission import LARGE_PAGE_RECORDS, RequestKind
 from service.operation import Operation
@@ -45,7 +46,7 @@ class PageRequest:
     size: int
 
     @property
-    def has_news(self) -> bool:
+    def has_changes(self) -> bool:
         """Whether a mark is ahead of its position."""
         return any(self.positions[resource].sequence < mark.sequence for resource, mark in self.marks.items())
 
@@ -139,17 +140,17 @@ async def _search(view: FeedView, resource: Resource, position: FeedPosition, ma
 
 def _encode_changes(view: FeedView, resource: Resource, hits: list[Hit], base: int) -> list[bytes]:
     """Encode changes in order. Records are encoded in one batch, which costs less than one by one."""
-    changes = [(hit, view.news(resource, hit, base)) for hit in hits if not view.is_move_within_scope(hit.header)]
+    changes = [(hit, view.difference(resource, hit, base)) for hit in hits if not view.is_move_within_scope(hit.header)]
     told = [(*change, view.removal_reason(resource, change[0])) for change in changes if view.is_told(change[1])]
     present = [(hit.header, hit.record) for hit, _, reason in told if reason is None]
     headers, records = [header for header, _ in present], [record for _, record in present if record is not None]
     variant = view.variant(resource)
     encoded = iter(encode_records(headers, records, variant, resource.alias))
     return [
-        next(encoded)[:-1] + encode_news(hit.header, news, variant) + b"}"
+        next(encoded)[:-1] + encode_difference(hit.header, difference, variant) + b"}"
         if reason is None
         else encode_removal(resource.alias, header_identifier(hit.header), hit.header, reason)
-        for hit, news, reason in told
+        for hit, difference, reason in told
     ]
 
 
@@ -180,13 +181,21 @@ async def list_changes(call: RequestContext) -> web.Response:
 
     Changes are in order: the record, or the reason why it leaves the copy."""
     view = FeedView(call)
-    page = await _wait_for_changes(call, view, await _starting_positions(call, view))
+    positions = await _starting_positions(call, view)
+    page = await _wait_for_changes(call, view, positions)
+    watermark = latest_watermark(call, page.positions)
+    span = ReadSpan(_sequences(positions), _sequences(page.positions), watermark, page.at_end)
+    observe(call, "changes", page.positions, span)
     if call.sent is not None:
         call.sent.changes(page.entries, {resource.alias: at.sequence for resource, at in page.positions.items()})
     following = await call.services.tokens.seal(token.encode_token(view.fingerprint, page.positions))
     at_end = "true" if page.at_end else "false"
     body = json_array(page.entries, b'{"changes":', f',"next":"{following}","at_end":{at_end}}}'.encode())
     return json_response(body, link_header(call.client.url, {"next": {"since": following}}), records=len(page.entries))
+
+
+def _sequences(positions: FeedPositions) -> str:
+    return ", ".join(f"{resource.alias} {position.sequence}" for resource, position in positions.items())
 
 
 async def _starting_positions(call: RequestContext, view: FeedView) -> FeedPositions:
@@ -221,8 +230,8 @@ async def _wait_for_changes(call: RequestContext, view: FeedView, positions: Fee
 
 
 async def _read_page(call: RequestContext, request: PageRequest) -> ChangesPage:
-    """Read a page within a slot and the deadline of any other page; without news there is nothing to read."""
-    if not request.has_news:
+    """Read a page within a slot and the deadline of any other page; without changes there is nothing to read."""
+    if not request.has_changes:
         return ChangesPage(request.positions)
     services = call.services
     large = RequestKind.LARGE_PAGE if request.size > LARGE_PAGE_RECORDS else RequestKind.PAGE

@@ -25,6 +25,7 @@ from service import token
 from service.errors import ApiError, EngineUnavailable
 from service.feed.entries import SOURCE_KEY, FeedView, decode_hits, digest_body, mark_of_copy, parse_digest
 from service.feed.parameters import FeedFilters, FeedKeyParameter, resource_from_path
+from service.feed.progress import ReadSpan, observe, observe_end
 from service.feed.streaming import StreamedResponse, StreamPayload, encode_exact, encode_records, iso_timestamp
 from service.http.negotiation import ContentCoding
 from service.http.requests import negotiate_coding
@@ -295,6 +296,7 @@ async def stream_snapshot(
     if mark is None:
         yield await _encode_first_line(view, resource, None, 0, None if after is None else str(after))
         yield _encode_last_line(Digest(), None)
+        observe_end(None)
         return
     call, last, sent = view.call, str(after or ""), 0
     selection = Selection(resource, call.scope, tuple(view.clauses(resource)))
@@ -318,6 +320,7 @@ async def stream_snapshot(
     if sent != digest.count:
         raise EngineUnavailable(f"A snapshot of {digest.count} {resource.alias} returned {sent}.")
     yield _encode_last_line(digest, last or None)
+    observe_end(last)
 
 
 async def _encode_first_line(
@@ -359,7 +362,10 @@ async def take_snapshot(call: RequestContext) -> web.Response:
 async def _start_stream(call: RequestContext, resource: Resource, slot: AdmissionSlot) -> StreamedResponse:
     mark = await mark_of_copy(call, resource)
     sent = call.parameters["after"]
-    lines = stream_snapshot(FeedView(call), resource, mark, None if sent is None else SnapshotPosition(*sent))
+    after = None if sent is None else SnapshotPosition(*sent)
+    lines = stream_snapshot(FeedView(call), resource, mark, after)
+    span = ReadSpan(after and str(after), None, mark.clock // 1000 if mark else None, is_final=False)
+    observe(call, "snapshot", (resource,), span)
     coding = negotiate_coding(call.client.headers)
     encoding = {} if coding is ContentCoding.IDENTITY else {"Content-Encoding": coding}
     first_line = await anext(lines)  # errors before it still get an error status

@@ -53,13 +53,15 @@ class PauseStats(msgspec.Struct):
 
 
 class FeedConsumer(msgspec.Struct):
-    """The progress of one key in one company's feed. Times are in seconds since 1970.
+    """The progress of one key with one method, such as changes, in a company's data.
 
-    `after` is the cursor of the last page, `last` the cursor at its end. `began` is the watermark reported with the
-    first page of the current walk, `caught` that of the last complete walk: everything up to it has been read.
+    `resource` may be several, separated by commas. `after` is the cursor of the last page, `last` the cursor at its
+    end. `began` is the watermark reported with the first page of the current read, `caught` that of the last complete
+    one: everything up to it has been read. Times are in seconds since 1970.
     """
 
     key_id: str
+    method: str
     resource: str
     company: str
     at: float
@@ -81,7 +83,7 @@ class FeedConsumer(msgspec.Struct):
         is_late = max(LATE_SECONDS, LATE_PAUSES * pauses.seconds) < silence <= _GONE_SECONDS
         if not (pauses.are_known and is_late):
             return ""
-        return "did not return for its next walk" if self.is_final else "stopped in the middle of a walk"
+        return "did not come back for changes" if self.is_final else "stopped before the last page"
 
     def record_page(self, page: FeedPage, now: float) -> None:
         if self.repeats or self.is_final:
@@ -106,7 +108,7 @@ class ConsumerRegistry:
         """Start empty; `clock` returns seconds since 1970."""
         self._clock = clock
         self.uses: OrderedDict[str, KeyUse] = OrderedDict()
-        self.feeds: OrderedDict[tuple[str, str, str], FeedConsumer] = OrderedDict()
+        self.feeds: OrderedDict[tuple[str, str, str, str], FeedConsumer] = OrderedDict()
 
     def add(self, seen: RequestObservation, status: int) -> None:
         if not seen.key_id:
@@ -119,13 +121,13 @@ class ConsumerRegistry:
         use.at, use.route, use.status = now, seen.route, status
         if status == HTTPStatus.TOO_MANY_REQUESTS:
             use.refused, use.refused_at = use.refused + 1, now
-        if seen.page is not None:
+        if seen.page is not None and status < HTTPStatus.BAD_REQUEST:
             self._add_page(seen.key_id, seen.page, now)
         if len(self.uses) > _MAX_ENTRIES:
             self.uses.popitem(last=False)
 
     def _add_page(self, key_id: str, page: FeedPage, now: float) -> None:
-        name = (key_id, page.resource, page.company)
+        name = (key_id, page.method, page.resource, page.company)
         consumer = self.feeds.get(name)
         if consumer is None:
             consumer = self.feeds[name] = FeedConsumer(*name, now)

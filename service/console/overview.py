@@ -69,7 +69,7 @@ class Notice(msgspec.Struct):
 
 
 class ConsumerRow(msgspec.Struct):
-    """A consumer, its problem, and the seconds by which its last complete walk is behind the watermark."""
+    """A consumer, its problem, and the seconds by which what it has read completely is behind what is published."""
 
     seen: FeedConsumer
     name: str
@@ -122,7 +122,8 @@ def traffic_notices(figures: Figures) -> Iterator[Notice]:
 def consumer_notices(consumers: Iterable[ConsumerRow]) -> Iterator[Notice]:
     for consumer in consumers:
         if consumer.trouble:
-            text = f"{consumer.name or consumer.seen.key_id} ({consumer.seen.resource}) {consumer.trouble}."
+            seen = consumer.seen
+            text = f"{consumer.name or seen.key_id} ({seen.method}, {seen.resource}) {consumer.trouble}."
             yield Notice(NoticeLevel.WARNING, text, "Contact its owner; the table of consumers shows the cursor.")
 
 
@@ -255,7 +256,7 @@ class OperatorConsole:
     def _consumer_rows(self, merged: WorkerSnapshot, resources: list[ResourceSummary], now: float) -> list[ConsumerRow]:
         marks = {summary.resource: summary.mark for summary in resources}
         rows = [
-            ConsumerRow(feed, self._name(feed.key_id), feed.trouble(now), _seconds_behind(feed, marks[feed.resource]))
+            ConsumerRow(feed, self._name(feed.key_id), feed.trouble(now), _seconds_behind(feed, marks))
             for feed in merged.feeds
         ]
         return sorted(rows, key=lambda row: (not row.trouble, -row.seen.at))
@@ -276,9 +277,10 @@ class OperatorConsole:
         return key.tier if key is not None and key.tier in self._services.limits.rates.tiers else ""
 
 
-def _seconds_behind(feed: FeedConsumer, mark: float | None) -> float | None:
-    """Return whole seconds, like watermarks; None before the first complete walk."""
-    return None if mark is None or feed.caught is None else max(0.0, int(mark) - feed.caught)
+def _seconds_behind(feed: FeedConsumer, marks: dict[str, float | None]) -> float | None:
+    """Return whole seconds, like watermarks; None before all was read once."""
+    read = [mark for name in feed.resource.split(", ") if (mark := marks.get(name)) is not None]
+    return None if not read or feed.caught is None else max(0.0, int(max(read)) - feed.caught)
 
 
 CONSOLE_ROOT = "/console"

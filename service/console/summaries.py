@@ -316,7 +316,7 @@ def merge_snapshots(workers: Sequence[WorkerSnapshot]) -> WorkerSnapshot:
     uses = _grouped((use for worker in workers for use in worker.uses), lambda use: use.key_id)
     feeds = _grouped(
         (feed for worker in workers for feed in worker.feeds),
-        lambda feed: (feed.key_id, feed.resource, feed.company),
+        lambda feed: (feed.key_id, feed.method, feed.resource, feed.company),
     )
     return WorkerSnapshot(
         steps=[step for worker in workers for step in worker.steps],

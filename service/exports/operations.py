@@ -1,5 +1,6 @@
 """`/exports/{resource}`: lists published files and sends them in any part, without work for Elasticsearch."""
 
+import datetime as dt
 from http import HTTPStatus
 from urllib.parse import urlencode
 
@@ -24,6 +25,7 @@ from service.exports.publications import (
 )
 from service.feed.entries import FeedView, mark_of_copy
 from service.feed.parameters import FeedFilters, FeedTokens, resource_from_path
+from service.feed.progress import ReadSpan, observe
 from service.http.responses import json_response
 from service.keys.authentication import Credentials
 from service.limits.admission import RequestKind
@@ -143,6 +145,8 @@ async def show_manifest(call: RequestContext) -> web.Response:
     position = await _require_current(call, resource, manifest)
     text = await call.services.tokens.seal(token.encode_token(view.fingerprint, {resource: position}))
     changes = await _changes(call, resource, publications, manifest)
+    as_of = int(dt.datetime.fromisoformat(manifest.as_of).timestamp())
+    observe(call, "files", (resource,), ReadSpan(None, manifest.as_of, as_of))
     return json_response([msgspec.json.encode(_response(call, manifest, text, changes))], EXPORT_HEADERS)
 
 

@@ -214,7 +214,7 @@ def _parse_hit(source: dict[str, Any], header_type: type[DocumentHeader]) -> Hit
     return Hit(msgspec.convert(source, header_type), None if record is None else orjson.dumps(record))
 
 
-class News(NamedTuple):
+class Difference(NamedTuple):
     """What has changed in a record since a sequence: the groups of fields by number; or the record is new.
 
     `shows_first` is whether the reader may know when the record was first seen: not of one that was withheld once.
@@ -353,7 +353,7 @@ class FeedView:
             return "deactivated"
         return None
 
-    def news(self, resource: Resource, hit: Hit, base: int) -> News:
+    def difference(self, resource: Resource, hit: Hit, base: int) -> Difference:
         """Return what a record has that is new to a reader who had everything at a sequence.
 
         With a display licence, a record is new, too, when a seller has opted in or out since.
@@ -367,12 +367,12 @@ class FeedView:
             groups = {} if refuses(hit.record, LISTING_SWITCH) else groups
             if refuses(hit.record, ADDRESS_SWITCH):
                 groups = {number: group for number, group in groups.items() if group.name != "address"}
-        return News({} if is_new else groups, is_new, shows_first=not was_switched)
+        return Difference({} if is_new else groups, is_new, shows_first=not was_switched)
 
-    def is_told(self, news: News) -> bool:
+    def is_told(self, difference: Difference) -> bool:
         """Whether a reader learns of a document: not if all that changed is what its key may not see."""
         is_restricted = bool(self.call.visibility.withheld or self.call.visibility.display)
-        return news.is_new or bool(news.groups) or not is_restricted
+        return difference.is_new or bool(difference.groups) or not is_restricted
 
     def is_move_within_scope(self, header: DocumentHeader) -> bool:
         """Whether a record moved between companies of the scope: its new document is the change to report."""

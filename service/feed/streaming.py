@@ -18,7 +18,7 @@ from cluster.zstd import zstd
 from mappings.fields import underscore
 from mappings.stored_document import Past, decode_past
 from service.errors import ApiError
-from service.feed.entries import DocumentHeader, News
+from service.feed.entries import DocumentHeader, Difference
 from service.http.negotiation import ContentCoding
 from service.http.responses import GZIP_LEVEL, GZIP_WINDOW_BITS, ZSTD_LEVEL, JsonBytes
 from service.limits.admission import AdmissionSlot
@@ -82,25 +82,25 @@ def encode_records(
     ]
 
 
-def encode_news(header: DocumentHeader, news: News, variant: Variant) -> bytes:
+def encode_difference(header: DocumentHeader, difference: Difference, variant: Variant) -> bytes:
     """Return the members of a change that say what has changed, each after a comma."""
     past, members = decode_past(header.past), dict[str, object]()
-    if not news.is_new:
-        members["changed"] = [group.name for group in news.groups.values()]
-        if past and (previous := _previous(past, news)):
+    if not difference.is_new:
+        members["changed"] = [group.name for group in difference.groups.values()]
+        if past and (previous := _previous(past, difference)):
             members["previous"] = (
                 {underscore(name): value for name, value in previous.items()} if variant.underscored else previous
             )
-    if news.shows_first:
+    if difference.shows_first:
         members["first_seen"] = iso_timestamp(past.first_seen if past else header.clock).decode()
     return b"," + _encode(members)[1:-1] if members else b""
 
 
-def _previous(past: Past, news: News) -> dict[str, object]:
+def _previous(past: Past, difference: Difference) -> dict[str, object]:
     """Return the values that the last change of the groups replaced."""
     return {
         group.remembered[place]: value
-        for number, group in news.groups.items()
+        for number, group in difference.groups.items()
         for place, value in past.before.get(number, {}).items()
     }
 

@@ -305,7 +305,7 @@ async def write_changes(request: PageRequest, files: PublicationFiles, most: int
     """
     (resource,) = request.positions
     try:
-        while request.has_news and files.size <= most:
+        while request.has_changes and files.size <= most:
             page = await read_changes_page(request)
             if page.entries:
                 await asyncio.to_thread(files.add, b"".join(entry + b"\n" for entry in page.entries))

@@ -10,6 +10,7 @@ import orjson
 from aiohttp import web
 
 from service.errors import InvalidRequest
+from service.feed.progress import ReadSpan, latest_watermark, observe
 from service.http.responses import API_KEY_PARAMETER, NO_STORE, JsonBytes, json_response
 from service.keys.api_key import mask_keys
 from service.parameters.types import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
@@ -129,6 +130,7 @@ async def page_response(call: RequestContext, source: PageSource[RowT]) -> web.R
     page = rows[:size]
     rows_sent = cursor.rows_sent + len(page)
     following, headers = None, dict(RESPONSE_HEADERS)
+    _observe(call, source, cursor.rows_sent, rows_sent, is_final=len(rows) <= size or rows_sent == top)
     if preference is not None:
         headers["Preference-Applied"] = preference.applied
     options = {name: text for name, text in call.client.url.query.items() if name not in _PAGE_POSITION_OPTIONS}
@@ -142,6 +144,21 @@ async def page_response(call: RequestContext, source: PageSource[RowT]) -> web.R
         following = next_url(call, {**options, SKIP_TOKEN: sealed or await encode_skip_token(cursor, tokens)})
     body = await _page_body(call, source, page, count, following)
     return json_response(body, headers, call.parameters[FORMAT].content_type, records=len(page))
+
+
+# A filter by one of them is that of a consumer that replicates, rather than that of a search.
+_CLOCKS = ("ModificationTimestamp", "EntityEventSequence")
+_SHOWN_CHARACTERS = 80
+
+
+def _observe(call: RequestContext, source: PageSource[RowT], first: int, last: int, *, is_final: bool) -> None:
+    """Note which rows a consumer that replicates has read. Tokens are not noted: they may replace a key."""
+    condition = call.parameters[FILTER]
+    text = condition.text[:_SHOWN_CHARACTERS] if condition else ""
+    if first or any(name in text for name in _CLOCKS):
+        resources = [resource for resource, _ in source.searched.clauses]
+        began = None if first else latest_watermark(call, resources)
+        observe(call, "RESO", resources, ReadSpan(f"{text} row {first}", f"row {last}", began, is_final))
 
 
 async def _resolve_cursor(

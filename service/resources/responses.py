@@ -31,7 +31,15 @@ from service.parameters.types import DEFAULT_PAGE_SIZE, ClauseBuilder, Parameter
 from service.projection import Variant
 from service.request_context import UNDERSCORE_PARAMETER, RequestContext
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER
-from service.search.pages import WalkPage, all_records, batched_record, numbered_page, single_record, walk_page
+from service.search.pages import (
+    NumberedPage,
+    WalkPage,
+    all_records,
+    batched_record,
+    numbered_page,
+    single_record,
+    walk_page,
+)
 from service.search.query import Clause, by_id, match_any, spellings, term, with_shown_address
 from service.telemetry.observation import CURRENT_OBSERVATION, FeedPage
 
@@ -177,6 +185,8 @@ def _clock_to_resume(mark: Mark, given: int) -> int:
 
 
 CURSOR = "last_platform_listing_id"
+# How consumers read, as the console calls it.
+PAGES_METHOD = "pages"
 # The members of a page in both spellings: whether it is the last one, and its records.
 FINAL_PAGE = ("FinalPage", "final_page")
 RECORDS = ("Listings", "listings")
@@ -253,12 +263,27 @@ class WalkResponse(ResourceResponse):
 def _observed(call: RequestContext, resource: Resource, page: WalkPage, watermark: dict[str, str]) -> FeedPage:
     sent = call.parameters
     return FeedPage(
+        method=PAGES_METHOD,
         resource=resource.alias,
         company=sent.get(COMPANY_PARAMETER) or "",
         after=sent[CURSOR],
         last=page.last,
         updated_since=sent[UPDATED_SINCE],
         is_final=page.is_final,
+        watermark=int(watermark[NEXT_WATERMARK]) or None if watermark else None,
+    )
+
+
+def _observed_number(call: RequestContext, page: NumberedPage, watermark: dict[str, str]) -> FeedPage:
+    sent = call.parameters
+    return FeedPage(
+        method=PAGES_METHOD,
+        resource=page.resource.alias,
+        company=sent.get(COMPANY_PARAMETER) or "",
+        after=None if page.number == 1 else f"page {page.number - 1}",
+        last=f"page {page.number}",
+        updated_since=sent[UPDATED_SINCE],
+        is_final=page.number >= page.total_pages,
         watermark=int(watermark[NEXT_WATERMARK]) or None if watermark else None,
     )
 
@@ -301,6 +326,8 @@ class PageResponse(ResourceResponse):
         watermark = await next_watermark(call, self.resource) if UPDATED_SINCE in call.parameters else {}
         variant = call.variant(self.resource, self.view)
         page = await numbered_page(call, call.selection(self.resource, clauses), variant, call.parameters["page_size"])
+        if call.parameters.get(UPDATED_SINCE) is not None:
+            CURRENT_OBSERVATION.get().page = _observed_number(call, page, watermark)
         is_enclosed = self.is_enclosed or call.parameters.get(ENVELOPE)
         body = page.to_json(self.resource.alias) if is_enclosed else json_array(page.records)
         return json_response(body, {**page.headers(call), **watermark}, records=len(page.records))

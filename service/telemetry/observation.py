@@ -120,8 +120,13 @@ NO_LABEL = "none"
 
 
 class FeedPage(msgspec.Struct, frozen=True):
-    """One page of a feed: from the cursor `after` to `last`; a first page also has a `watermark`."""
+    """What a consumer read with one request: from the cursor `after` to `last`.
 
+    `resource` may be several names, separated by commas. The first page of a read has a `watermark`, in seconds since
+    1970: who reads to the end has everything up to it.
+    """
+
+    method: str
     resource: str
     company: str
     after: str | None

@@ -178,7 +178,7 @@ async def test_a_consumer_that_repeats_the_same_page_is_stuck_until_it_advances(
     await operating.get(_ONE, key)
     (reader,) = (await operating.data())["consumers"]
     assert reader["trouble"] == "requested the same page 5 times in a row"
-    assert await operating.notices() == ["North portal (listings) requested the same page 5 times in a row."]
+    assert await operating.notices() == ["North portal (pages, listings) requested the same page 5 times in a row."]
     await operating.get(f"{_ONE}&last_platform_listing_id=L1", key)
     assert await operating.notices() == []
 
@@ -192,7 +192,7 @@ async def test_polling_the_last_page_is_not_stuck(operating: ConsoleService, key
 
 @pytest.mark.parametrize("page", [_ONE, FEED], ids=["within a walk", "between walks"])
 async def test_who_does_not_come_back_is_missed(operating: ConsoleService, key: str, page: str) -> None:
-    pause, text = 60.0, "stopped in the middle of a walk" if page is _ONE else "did not return for its next walk"
+    pause, text = 60.0, "stopped before the last page" if page is _ONE else "did not come back for changes"
     for number in range(MIN_KNOWN_PAUSES + 1):
         cursor = "" if page is FEED else f"&last_platform_listing_id=L{number}"
         operating.clock.now += pause
@@ -200,7 +200,7 @@ async def test_who_does_not_come_back_is_missed(operating: ConsoleService, key: 
     operating.clock.now += LATE_PAUSES * pause
     assert await operating.notices() == []
     operating.clock.now += 1
-    assert await operating.notices() == [f"North portal (listings) {text}."]
+    assert await operating.notices() == [f"North portal (pages, listings) {text}."]
     await operating.get(page, key)
     assert await operating.notices() == []
 
@@ -216,7 +216,7 @@ async def test_pauses_between_walks_are_not_those_within(operating: ConsoleServi
     assert await operating.notices() == []
     await operating.get(_ONE, key)
     operating.clock.now += LATE_SECONDS + 1
-    assert await operating.notices() == ["North portal (listings) stopped in the middle of a walk."]
+    assert await operating.notices() == ["North portal (pages, listings) stopped before the last page."]
 
 
 async def test_who_came_a_few_times_is_not_missed(operating: ConsoleService, key: str) -> None:

@@ -13,6 +13,7 @@ from indexer import IndexerContext, IndexerSettings, RebuildRequest, open_source
 from indexer.maintenance.status import status
 from mappings import LISTING, RESOURCES
 from sample import write_source
+from service.keys.store import KeyGrant, KeyStore
 from tests.console.console_service import serve_console
 
 
@@ -53,3 +54,42 @@ async def test_counts_generations_and_marks_are_those_of_the_indexer(
     # A full rebuild merges each of them.
     assert {held["fragmentation"]["segments"] for held in reported.values()} == {1}
     assert reported["listings"]["fragmentation"] == asdict(expected["listings"].fragmentation)
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_every_way_of_reading_is_a_consumer(
+    client: AsyncElasticsearch, connection: ConnectionSettings, tmp_path: Path
+) -> None:
+    await asyncio.to_thread(write_source, tmp_path / "source", 50)
+    with open_source(str(tmp_path / "source")) as opened:
+        await reindex(IndexerContext(client, connection, IndexerSettings(dead_letter_folder=str(tmp_path))), opened)
+    key = await KeyStore(client, connection.keys_index).create(KeyGrant("Portal", all_companies=True, rate=None))
+    pull = {"x-api-key": key.reveal(), "User-Agent": "brokerage-feed/1.0.0"}
+    async with serve_console(connection) as operating:
+        text = key.reveal()
+        assert await operating.get("/v1/agents?updated_since=1&page_size=1", text) == 200
+        assert await operating.get("/v1/changes?resources=listings,agents&page_size=1000", text) == 200
+        assert await operating.get("/v1/changes?resources=teams&since=nothing", text) == 400
+        assert await operating.get("/v1/snapshot/offices", text) == 200
+        condition = "$filter=ModificationTimestamp gt 2020-01-01T00:00:00Z"
+        assert await operating.get(f"/v1/reso/Office?{condition}&$top=1", text) == 200
+        assert await operating.get("/v1/reso/Office?$top=1", text) == 200
+        address = f"http://127.0.0.1:{operating.port}/v1/snapshot/listings?platform_company_id=evergreen-realty"
+        async with operating.http.get(address, headers=pull) as answer:
+            await answer.read()
+        rows = (await operating.data())["consumers"]
+        _, _, body = await operating.private("/console/data.json")
+    seen = {
+        (row["seen"]["method"], row["seen"]["resource"]): (row["seen"]["company"], row["seen"]["is_final"])
+        for row in rows
+    }
+    assert seen == {
+        ("pages", "agents"): ("", False),
+        ("changes", "agents, listings"): ("", True),
+        ("snapshot", "offices"): ("", True),
+        ("RESO", "offices"): ("", True),
+        ("pull: snapshot", "listings"): ("evergreen-realty", True),
+    }
+    assert {row["behind"] for row in rows if row["seen"]["is_final"]} == {0}
+    assert {row["name"] for row in rows} == {"Portal"}
+    assert text.encode() not in body

@@ -83,7 +83,9 @@ def test_steps_of_workers_are_added_by_their_numbers() -> None:
 def test_a_consumer_of_several_workers_is_where_it_was_last() -> None:
     def seen(at: float, after: str, repeats: int, caught: int, seconds: float) -> FeedConsumer:
         pauses = PauseStats(count=9, seconds=seconds)
-        return FeedConsumer("k", "listings", "acme", at, after=after, repeats=repeats, caught=caught, within=pauses)
+        return FeedConsumer(
+            "k", "pages", "listings", "acme", at, after=after, repeats=repeats, caught=caught, within=pauses
+        )
 
     found = merge_consumers([seen(3.0, "L2", 3, 10, 5.0), seen(1.0, "L1", 4, 30, 9.0), seen(2.0, "L2", 2, 20, 7.0)])
     assert (found.at, found.after, found.repeats, found.caught, found.within.seconds) == (3.0, "L2", 5, 30, 9.0)
@@ -99,7 +101,10 @@ def test_the_books_are_bounded_and_forget_who_was_not_seen_for_longest(monkeypat
     consumers = ConsumerRegistry(MovableClock(NOON))
     for key_id in ("a", "b", "a", "c"):
         seen = RequestObservation()
-        seen.key_id, seen.page = key_id, FeedPage("listings", "acme", None, "L1", 1, is_final=False, watermark=None)
+        seen.key_id, seen.page = (
+            key_id,
+            FeedPage("pages", "listings", "acme", None, "L1", 1, is_final=False, watermark=None),
+        )
         consumers.add(seen, 200)
     assert list(consumers.uses) == ["a", "c"]
     assert [name[0] for name in consumers.feeds] == ["a", "c"]

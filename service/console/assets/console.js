@@ -50,40 +50,48 @@ function show(level, headline, notices) {
 }
 
 function tile(name, value, note) {
-  const made = element("div"), description = element("dd", value);
+  const made = element("div", undefined, value === "–" ? { class: "idle" } : {}), description = element("dd", value);
   if (note) description.append(" ", element("small", note));
   made.append(element("dt", name), description);
   return made;
 }
 
-function tiles(data) {
+function group(name, ...tiles) {
+  const made = element("section"), list = element("dl");
+  list.append(...tiles);
+  made.append(element("h3", name), list);
+  return made;
+}
+
+function groups(data) {
   const { minute, engine, loop_late } = data.figures;
   const nodes = Object.values(data.nodes).reduce((sum, count) => sum + count, 0);
   const waiting = data.limits.reduce((sum, limit) => sum + limit.waiting, 0);
-  const running = data.limits.reduce((sum, limit) => sum + limit.running, 0);
-  const places = data.limits.reduce((sum, limit) => sum + limit.places, 0);
-  at("tiles").replaceChildren(
-    tile("Requests", few(minute.per_second), "per second"),
-    tile("Failed", counted(minute.failed), "last minute"),
-    tile("Rate limited", counted(minute.refused), "last minute"),
-    tile("Records sent", few(minute.rows_per_second), "per second"),
-    tile("Response time", span(minute.median), "median"),
-    tile("Response time", span(minute.slowest), "p99"),
-    tile("Concurrency", `${whole.format(running)} of ${whole.format(places)}`, `${whole.format(waiting)} queued`),
-    tile("Elasticsearch nodes", `${data.nodes.well} of ${nodes}`, "healthy"),
-    tile("Elasticsearch", span(engine.slowest), "p99"),
-    tile("Workers", `${data.workers - data.away.length} of ${data.workers}`, `${span(loop_late)} loop lag`),
+  const slots = kind => {
+    const limit = data.limits.find(limit => limit.kind === kind);
+    return limit ? `${whole.format(limit.running)} of ${whole.format(limit.places)}` : "–";
+  };
+  at("groups").replaceChildren(
+    group("Traffic", tile("Requests", few(minute.per_second), "per second"), tile("Records", few(minute.rows_per_second), "per second"),
+      tile("Failed", counted(minute.failed), "last minute"), tile("Rate limited", counted(minute.refused), "last minute")),
+    group("Speed", tile("Median", span(minute.median)), tile("p99", span(minute.slowest)), tile("Elasticsearch p99", span(engine.slowest)),
+      tile("Event loop lag", span(loop_late))),
+    group("Capacity", tile("Pages", slots("page"), "slots"), tile("Snapshots", slots("snapshot"), "slots"), tile("Downloads", slots("download"), "slots"),
+      tile("Queued", whole.format(waiting))),
+    group("Cluster", tile("Elasticsearch nodes", `${data.nodes.well} of ${nodes}`, "healthy"), tile("Searches", whole.format(data.running), "in flight"),
+      tile("Workers", `${data.workers - data.away.length} of ${data.workers}`)),
   );
 }
 
-// A cell is a text, or a text with a note below it; `numbers` are the columns to align right.
+// A cell is a text, or a text with a note below it, a style and a tooltip; `numbers` are the columns to align right.
 function fill(body, rows, numbers, empty) {
-  const columns = at(body).closest("table").tHead.rows[0].cells.length;
+  const columns = [...at(body).closest("table").tHead.rows[0].cells].map(cell => cell.textContent);
   const lines = rows.map(cells => {
     const line = element("tr");
     cells.forEach((cell, index) => {
-      const [text, note, style] = [cell].flat();
-      const made = element(index ? "td" : "th", text, index ? {} : { scope: "row" });
+      const [text, note, style, tip] = [cell].flat();
+      const made = element(index ? "td" : "th", text, index ? { "data-label": columns[index] } : { scope: "row" });
+      if (tip) made.title = tip;
       if (numbers.includes(index)) made.classList.add("number");
       if (style) made.classList.add(style);
       if (note) made.append(element("small", note));
@@ -93,30 +101,40 @@ function fill(body, rows, numbers, empty) {
   });
   if (!lines.length) {
     lines.push(element("tr"));
-    lines[0].append(element("td", empty, { colspan: columns, class: "quiet" }));
+    lines[0].append(element("td", empty, { colspan: columns.length, class: "quiet" }));
   }
   at(body).replaceChildren(...lines);
 }
 
-const ran = last => last ? [span(last.lag), `${last.verb}${last.dead ? `, ${counted(last.dead)} bad records` : ""}`] : "–";
+const ran = last => last ? [span(last.lag), last.dead ? `${counted(last.dead)} bad records` : "", "", `published by ${last.verb}`] : "–";
 const building = build => !build ? "–" : build.refusal ? [build.candidate, "refused", "trouble"]
   : [build.candidate, `${build.phase}, line ${counted(build.line)}`];
+// Such as `v0002` of `listings-v0002`.
+const versioned = index => index ? [index.slice(index.lastIndexOf("-") + 1), "", "", index] : "–";
+
+function state(seen, trouble) {
+  if (trouble) return [`! ${trouble}`, "", "trouble"];
+  return seen.is_final ? "complete" : "reading";
+}
+
+function delay(behind) {
+  if (behind === null) return "–";
+  return behind ? span(behind) : "up to date";
+}
 
 function tables(data) {
   const now = data.at;
   fill("resources", data.resources.map(held => [
-    held.resource, counted(held.records), [ago(now, held.mark), held.mark && `${clock(held.mark)} UTC`], ran(held.last), counted(held.sequence),
-    held.generations.length ? `${held.alias} → ${held.generations.join(", ")}` : "missing", held.replaced ?? "–", building(held.build),
+    held.resource, counted(held.records), [ago(now, held.mark), "", "", held.mark && `${clock(held.mark)} UTC`], ran(held.last), counted(held.sequence),
+    held.generations.length ? versioned(held.generations[0]) : ["missing", "", "trouble"], versioned(held.replaced), building(held.build),
   ]), [1, 4], "");
   fill("consumers", data.consumers.map(({ seen, name, trouble, behind }) => [
-    [name, seen.key_id], [seen.resource, seen.company],
-    trouble ? [`! ${trouble}`, "", "trouble"] : seen.is_final ? "complete" : "walking",
-    ago(now, seen.at), behind === null ? "–" : behind ? span(behind) : "up to date", seen.last ?? seen.after ?? "–",
-    seen.updated_since === null ? "–" : [clock(seen.updated_since), "UTC"],
-  ]), [], "No feed walks since the workers started.");
+    [name, seen.key_id], seen.method, [seen.resource, seen.company || "all companies of the key"], state(seen, trouble), delay(behind),
+    ago(now, seen.at), [seen.last ?? seen.after ?? "–", seen.updated_since === null ? "" : `updated_since ${clock(seen.updated_since)} UTC`],
+  ]), [], "No consumer has read since the workers started.");
   fill("subscriptions", data.subscriptions.map(({ name, key_id, url, state, behind, number, delivered, answer, answered }) => [
     [name, key_id], url, state === "active" || state === "paused" ? state : [`! ${state}`, "", "trouble"],
-    behind === null ? "–" : behind ? span(behind) : "up to date", delivered ? ago(now, delivered) : "never",
+    delay(behind), delivered ? ago(now, delivered) : "never",
     counted(number), answered ? [answer, ago(now, answered)] : "–",
   ]), [5], "No subscriptions.");
   fill("keys", data.keys.map(({ seen, name, tier }) => [
@@ -129,9 +147,20 @@ function tables(data) {
   ]), [1, 2, 3, 4, 5, 6], "No requests in the last ten minutes.");
 }
 
+// What there is to say where there is no notice.
+function summary(data) {
+  const listings = data.resources.find(({ resource }) => resource === "listings"), count = data.consumers.length;
+  const inSync = data.consumers.filter(({ trouble, behind }) => !trouble && behind === 0).length;
+  return [
+    listings?.records ? `${counted(listings.records)} listings, changed ${ago(data.at, listings.mark)}` : "",
+    count ? `${inSync} of ${count} consumers up to date` : "",
+  ].filter(Boolean).join(" · ");
+}
+
 function draw(data) {
   show(data.level, data.headline, data.notices);
-  tiles(data);
+  at("summary").textContent = summary(data);
+  groups(data);
   charts(data.figures.charts, data.at);
   tables(data);
   at("since").textContent = `${clock(data.at).slice(11)} UTC`;
