@@ -196,21 +196,43 @@ def _console_table(*columns: str) -> Table:
 
 
 _STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem; padding: 0 1rem; }
-table { border-collapse: collapse; margin: 1rem 0; width: 100%; }
-th, td { border-bottom: 1px solid #8884; overflow-wrap: anywhere; padding: .25rem .5rem; text-align: left; }
-td { vertical-align: top; }
-:root { color-scheme: light dark; }
+:root { color-scheme: light dark; --ink: #1b2530; --soft: #55626f; --line: #dde3e8;
+  --paper: #fff; --good: #e3f2ec; --bad: #fdeceb; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #dee6ec; --soft: #a0aeb9; --line: #2b363f; --paper: #11171c; --good: #16332b; --bad: #3a1916; }
+}
+body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem; padding: 0 1rem;
+  background: var(--paper); color: var(--ink); }
+.headline { padding: .8rem 1.2rem; border-radius: 10px; background: var(--good); font-size: 1.2rem; font-weight: 650; }
+.headline.bad { background: var(--bad); }
+table { border-collapse: collapse; margin: 1rem 0; width: 100%; font-size: .92rem; }
+th, td { border-bottom: 1px solid var(--line); overflow-wrap: anywhere; padding: .3rem .5rem;
+  text-align: left; vertical-align: top; }
+th, .soft { color: var(--soft); }
+summary { cursor: pointer; }
 """
 
 
 def _check_page(source: str, check: SourceCheck) -> str:
     title = f"Check of {source}"
-    body = [f"<h1>{escape(title)}</h1>", *map(_paragraph, _sentences(check))]
-    for resource in check.resources:
+    kind = "headline bad" if check.bad or check.objections else "headline"
+    body = [f"<h1>{escape(title)}</h1>", f'<p class="{kind}">{escape(_page_headline(check))}</p>']
+    body += map(_paragraph, _sentences(check))
+    # Those with faults first.
+    for resource in sorted(check.resources, key=lambda one: not one.faults):
         body += _section(resource)
-    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
+    viewport = '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    head = f'<meta charset="utf-8">{viewport}<title>{escape(title)}</title><style>{_STYLE}</style>'
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{"".join(body)}</body></html>\n'
+
+
+def _page_headline(check: SourceCheck) -> str:
+    counts = {
+        "lines": sum(one.lines for one in check.resources),
+        "bad": check.bad,
+        "values rounded": sum(one.rounded for one in check.resources),
+    }
+    return " · ".join(f"{count:,} {name}" for name, count in counts.items())
 
 
 def _sentences(check: SourceCheck) -> Iterator[str]:
@@ -234,8 +256,13 @@ def _section(resource: ResourceCheck) -> Iterator[str]:
     yield from map(_paragraph, (*_emptied_sentences(resource), *_sentences_of(resource)))
     if not resource.has_fields:
         return
-    rows = ((one.name, resource.share_filled(one), *_field_range(one)) for one in resource.fields)
+    filled = [one for one in resource.fields if one.filled]
+    rows = ((one.name, resource.share_filled(one), *_field_range(one)) for one in filled)
+    yield f"<details open><summary>{len(filled)} fields have values</summary>"
     yield _html_table(("Field", "Filled", "From", "To", "Values"), rows)
+    if empty := [one.name for one in resource.fields if not one.filled]:
+        yield f'<p class="soft">Empty: {escape(", ".join(empty))}.</p>'
+    yield "</details>"
 
 
 def _paragraph(text: str) -> str:

@@ -35,6 +35,9 @@ def test_a_report_is_text_json_and_html(tmp_path: Path) -> None:
     assert "listings: 2 lines, 1 bad." in text.stdout
     assert "listings.csv:3: <b>no</b>" in text.stdout
     assert "listings.csv:3: &lt;b&gt;no&lt;/b&gt;" in page.read_text()
+    assert '<p class="headline bad">2 lines · 1 bad · 0 values rounded</p>' in page.read_text()
+    assert "Empty: " in page.read_text()
+    assert "<td>0.0%" not in page.read_text()
     found = json.loads(run(tmp_path, str(tmp_path / "map.toml"), "--json").stdout)
     assert found["resources"][0]["faults"][0]["examples"] == [{"file": "listings.csv", "line": 3, "value": "<b>no</b>"}]
 
