@@ -18,7 +18,7 @@ from cluster.zstd import zstd
 from mappings.fields import underscore
 from mappings.stored_document import Past, decode_past
 from service.errors import ApiError
-from service.feed.entries import DocumentHeader, Difference
+from service.feed.entries import Difference, DocumentHeader
 from service.http.negotiation import ContentCoding
 from service.http.responses import GZIP_LEVEL, GZIP_WINDOW_BITS, ZSTD_LEVEL, JsonBytes
 from service.limits.admission import AdmissionSlot

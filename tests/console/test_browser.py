@@ -81,8 +81,16 @@ async def test_the_keyboard_reaches_everything_and_stays_where_it_is(
     # Wide first: what does not overflow has the focus only if the page says so.
     async with open_visit(browser, operating, WIDE) as visit:
         await visit.open("/console")
-        stops = [await _tab(visit.page) for _ in range(6)]
-        assert [name for name, _ in stops] == ["Skip to the content", "data", "readers", "pushes", "uses", "ways"]
+        stops = [await _tab(visit.page) for _ in range(7)]
+        assert [name for name, _ in stops] == [
+            "Skip to the content",
+            "data",
+            "readers",
+            "pushes",
+            "uses",
+            "ways",
+            "Metrics",
+        ]
         assert {outline for _, outline in stops} == {"solid 3px"}
         await visit.page.locator(".skip").focus()
         await visit.page.keyboard.press("Enter")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from service.resources import OPERATIONS
+from service.resources.responses import response_of
 from service.site.markdown import ADDRESS, KEY, javascript_example, parse_curl, python_example
-from service.site.pages import PAGE_BY_PATH
-from service.site.rendering import page_text
+from service.site.rendering import page_text, site_pages
 from tests.site.conftest import RunningService
 from tests.site.page_parser import SITE, page_html
 
@@ -20,7 +20,7 @@ _NODE = Path(sys.executable).parent / "node"
 
 
 def _commands() -> list[str]:
-    texts = [page_text(page, SITE) for page in PAGE_BY_PATH.values()]
+    texts = [page_text(page, SITE) for page in site_pages(SITE).values()]
     return [code for text in texts for code in re.findall(r"(?ms)^```(?:bash|sh)[^\n]*\n(curl .*?)^```$", text)]
 
 
@@ -62,8 +62,8 @@ def test_every_operation_has_an_example() -> None:
     for operation in OPERATIONS:
         pattern = re.sub(r"\\\{\w+\\\}", "[^/{]+", re.escape(operation.path))
         assert any(re.fullmatch(pattern, path) for path in paths), operation.path
-    html = page_html("/docs/parameters")
-    assert html.count('data-language="Python"') == html.count('data-language="JavaScript"') == len(OPERATIONS)
+        html = page_html(f"/docs/reference/{response_of(operation).operation_id.replace('_', '-')}")
+        assert html.count('data-language="Python"') == html.count('data-language="JavaScript"') == 1, operation.path
 
 
 @pytest.mark.parametrize("path", ["/companies", "/listings?platform_company_id=acme"])

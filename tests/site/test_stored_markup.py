@@ -54,20 +54,32 @@ async def test_the_map_shows_a_problem_with_markup_as_text(browser: Browser, ser
         await visit.page.route("**/v1/**", refuse)
         await visit.open("/docs/map")
         await visit.page.locator("#key").fill("a key")
-        await visit.page.locator("#company").fill("acme")
-        await visit.page.locator("#company").press("Enter")
+        await visit.page.locator("#key").press("Enter")
         await expect(visit.page.locator("#said")).to_contain_text("<img src=x onerror=")
         assert await visit.page.evaluate(_ELEMENTS) == 0
         assert "stolen" not in await visit.page.title()
 
 
-@pytest.mark.parametrize("path", ["/docs/{}", "/v1/{}", "/v1/companies?{}=1", "/v1/reso/Property?$filter={}", "/{}"])
-async def test_errors_show_markup_of_the_address_as_text(browser: Browser, served: RunningService, path: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "media_type"),
+    [
+        ("/docs/{}", "text/html"),
+        ("/v1/{}", "application/problem+json"),
+        ("/v1/companies?{}=1", "application/problem+json"),
+        ("/v1/reso/Property?$filter={}", "application/json"),
+        ("/{}", "application/problem+json"),
+    ],
+)
+async def test_errors_show_markup_of_the_address_as_text(
+    browser: Browser, served: RunningService, path: str, media_type: str
+) -> None:
     async with open_visit(browser, served, WIDE) as visit:
         response = await visit.page.goto(served.url.rstrip("/") + path.format(quote(MARKUP, safe="")))
         assert response is not None
         assert response.status >= 400
-        assert response.headers["content-type"].partition(";")[0] in {"application/problem+json", "application/json"}
+        assert response.headers["content-type"].partition(";")[0] == media_type
         assert response.headers["x-content-type-options"] == "nosniff"
-        assert await visit.page.evaluate("document.querySelectorAll('img, script, iframe, [onerror]').length") == 0
+        # A page of the documentation has elements of its own outside of its content.
+        elements = "(document.querySelector('main') ?? document).querySelectorAll('img, script, iframe, [onerror]')"
+        assert await visit.page.evaluate(f"{elements}.length") == 0
         assert "stolen" not in await visit.page.title()
