@@ -60,7 +60,7 @@ class _Listing(LazyGroup):
 # Of commands that only read or write single documents.
 QUERY_EXITS = "0 success, 1 failure, 2 usage or settings error, 3 Elasticsearch unavailable"
 INDEX_EXITS = (
-    "0 success, 1 invalid records, refused swap or difference, 2 usage, settings or source error, "
+    "0 success, 1 invalid records, failed check or difference, 2 usage, settings or source error, "
     "3 Elasticsearch unavailable or read-only, 4 locked by another run, 130 SIGINT, 143 SIGTERM"
 )
 

@@ -8,6 +8,7 @@ import rich_click as click
 
 from brokerage.command_runs import exit_on_error
 from brokerage.help import epilog
+from brokerage.tables import counted
 from brokerage_feed.terminal import echo
 from cluster.connection import ConnectionSettings
 from cluster.settings import load_settings
@@ -40,7 +41,7 @@ def serve(host: str | None, port: int | None, workers: int | None) -> None:
         host_text = f"[{plan.settings.host}]" if ":" in plan.settings.host else plan.settings.host
         if len(listeners) > 1 and _counts_alone(plan.settings):
             echo("each worker enforces rate limits by itself: set BROKERAGE_REDIS_URL to share them")
-        echo(f"serving on http://{host_text}:{port}/v1 with {len(listeners)} worker(s); Ctrl-C stops")
+        echo(f"serving on http://{host_text}:{port}/v1 with {counted(len(listeners), 'worker')}; Ctrl-C stops")
         if len(listeners) == 1:
             run_server(plan.settings, plan.connection, listeners=listeners[0])
             return

@@ -11,7 +11,7 @@ _COMMANDS = {
     ),
     "compact": (
         "brokerage.index.maintain:compact",
-        "Merge the live indices that updates have fragmented, so that a page costs what it did after the rebuild.",
+        "Defragment indices after many updates, which makes reads fast again.",
     ),
     "load": (
         "brokerage.index.load_tables:load",
@@ -19,11 +19,11 @@ _COMMANDS = {
     ),
     "map": (
         "brokerage.index.load_tables:map_files",
-        "Draft the column map (TOML) of CSV files, archives or folders from their headers and values.",
+        "Draft a column map (TOML) from CSV files, archives or folders.",
     ),
     "prune": (
         "brokerage.index.maintain:prune",
-        "Delete old generations, leftovers of builds, and expired tombstones.",
+        "Delete old index versions, leftovers of builds, and records of old deletions.",
     ),
     "publish": (
         "brokerage.index.publish:publish",
@@ -32,11 +32,11 @@ _COMMANDS = {
     ),
     "reindex": (
         "brokerage.index.load:reindex",
-        "Rebuild the records of the companies that SOURCE covers, and swap all indices in together after verification.",
+        "Replace the records of the companies that SOURCE covers, and go live with all of them after checks.",
     ),
     "repair-clock": (
         "brokerage.index.maintain:repair_clock",
-        "Repair what a run under a clock that was ahead has left: stamps and watermarks in the future.",
+        "Fix timestamps and watermarks that were written while a clock was ahead.",
     ),
     "replicate": (
         "brokerage.index.replicate:replicate",
@@ -44,15 +44,15 @@ _COMMANDS = {
     ),
     "restored": (
         "brokerage.index.maintain:restored",
-        "Let consumers start again after a restore of Elasticsearch: by default of all resources.",
+        "Tell consumers that Elasticsearch was restored: by default for all resources.",
     ),
     "rollback": (
         "brokerage.index.maintain:rollback",
-        "Restore the previous generation of RESOURCE, with all updates since it was replaced.",
+        "Restore the previous index version of RESOURCE, with all updates since it was replaced.",
     ),
     "status": (
         "brokerage.index.maintain:status",
-        "Show generations, counts, sizes, fragmentation, mappings, last runs and unfinished builds of each resource.",
+        "Show versions, counts, sizes, fragmentation, mappings, last runs and unfinished builds of each resource.",
     ),
     "troubles": (
         "brokerage.index.troubles:troubles",

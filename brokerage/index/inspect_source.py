@@ -22,7 +22,7 @@ from brokerage.index.runner import (
     exit_on_failure,
     print_error_line,
 )
-from brokerage.tables import print_table
+from brokerage.tables import counted, print_table
 from brokerage_feed.terminal import echo, exit_on_signal, fail
 from cluster.settings import load_settings
 from indexer.documents.companies import new_company_advice
@@ -119,7 +119,7 @@ def headline(resource: ResourceCheck) -> str:
         "values corrected": resource.corrected,
     }
     others = "".join(f", {count:,} {name}" for name, count in counts.items() if count or name == "bad")
-    return f"{resource.resource}: {resource.lines:,} lines{others}."
+    return f"{resource.resource}: {counted(resource.lines, 'line')}{others}."
 
 
 def _sentences_of(resource: ResourceCheck) -> Iterator[str]:
@@ -139,7 +139,7 @@ def _sentences_of(resource: ResourceCheck) -> Iterator[str]:
         elif one.dangling:
             yield (
                 f"{one.field}: {one.dangling:,} of {one.values:,} values are not in {one.target} "
-                f"({one.lines:,} lines). {'; '.join(one.examples)}."
+                f"({counted(one.lines, 'line')}). {'; '.join(one.examples)}."
             )
     yield from _fill_sentences(resource)
 
@@ -152,7 +152,7 @@ def _emptied_sentences(resource: ResourceCheck) -> Iterator[str]:
 def _fill_sentences(resource: ResourceCheck) -> Iterator[str]:
     """Yield for each field that lines lack in how many of them it is filled, and why it is empty in the others."""
     for fill in resource.fills:
-        filled = f"filled from {fill.origin} in {fill.filled:,} lines" if fill.filled else "filled in no line"
+        filled = f"filled from {fill.origin} in {counted(fill.filled, 'line')}" if fill.filled else "filled in no line"
         empty = "".join(f"; empty in {count:,}: {reason}" for reason, count in fill.empty.items())
         yield f"{fill.field}, where the source lacks it: {filled}{empty}."
 

@@ -57,7 +57,7 @@ _DRY_RUN = click.option("--dry-run", is_flag=True, help="Check the source withou
 )
 @click.argument("source", shell_complete=files)
 @click.argument("resources", nargs=-1, type=RESOURCE_CHOICE, metavar="[RESOURCE]...")
-@click.option("--force", is_flag=True, help="Swap even if a check objects, and report it. Takes a refused candidate.")
+@click.option("--force", is_flag=True, help="Go live although a check failed, and report it; uses the refused build.")
 @COMPANY_OPTION
 @ALL_COMPANIES_OPTION
 @_PROCESSES
@@ -74,7 +74,7 @@ def reindex(  # noqa: PLR0913 - one parameter for each option
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Rebuild the records of the companies that SOURCE covers, and swap all indices in together after verification.
+    """Replace the records of the companies that SOURCE covers, and go live with all of them after checks.
 
     SOURCE covers the companies of --company, or those that it declares, or those that it holds, and must be complete
     for them: records that it lacks are deleted. Records of other companies stay as they are. Updates may run
@@ -99,7 +99,7 @@ def reindex(  # noqa: PLR0913 - one parameter for each option
             if processes > 1:
                 print_error_line("Note: a dry run reads with one process, without --processes.")
             if force:
-                print_error_line("Note: a dry run checks lines only, and swaps nothing, so --force changes nothing.")
+                print_error_line("Note: a dry run only checks lines, so --force changes nothing.")
             _dry_run(opened, chosen, covered, as_json=as_json)
         request = indexer.RebuildRequest(chosen, covered, force, processes, questions_first_loads=True)
         summary = rebuild(opened, request, as_json=as_json)

@@ -76,7 +76,7 @@ _NAME_OPTION = click.option("--name", help="Name of the company, if it is new; i
 def map_files(
     *, names: tuple[str, ...], company: str | None, name: str | None, resource: str | None, output: Path | None
 ) -> None:
-    """Draft the column map (TOML) of CSV files, archives or folders from their headers and values.
+    """Draft a column map (TOML) from CSV files, archives or folders.
 
     A table on standard error shows what each column is taken for. What is unsure is commented out in the map.
     Elasticsearch is asked whether the company is live; if it cannot be reached, a note says so.
@@ -186,7 +186,7 @@ def load(  # noqa: PLR0913 - one parameter for each option
             request = indexer.RebuildRequest(chosen, CoverageRequest((company,)), tolerated=first)
             summary = rebuild(source, request, as_json=as_json)
     if summary.is_refused:
-        print_error_line(f"To swap anyway: brokerage index reindex {path} --company {company} --force")
+        print_error_line(f"To go live anyway: brokerage index reindex {path} --company {company} --force")
     if summary.resources_at(RunStage.SWAPPED):
         if is_published:
             run_publication(None, (company,), as_json=as_json)

@@ -39,7 +39,7 @@ from indexer.reso.replication_status import ReplicationStatus
 @click.command(epilog=epilog("brokerage index status", "brokerage index status --json", exits=INDEX_EXITS))
 @JSON_OPTION
 def status(*, as_json: bool) -> None:
-    """Show generations, counts, sizes, fragmentation, mappings, last runs and unfinished builds of each resource."""
+    """Show versions, counts, sizes, fragmentation, mappings, last runs and unfinished builds of each resource."""
     states = run_on_cluster(indexer.status)
     if as_json:
         echo(orjson.dumps([asdict(state) for state in states], default=_plain))
@@ -202,7 +202,7 @@ _STOPPED = "Stopped: Elasticsearch finishes the merge that it has begun, and the
 @click.argument("resources", nargs=-1, type=RESOURCE_CHOICE, metavar="[RESOURCE]...")
 @JSON_OPTION
 def compact(*, resources: tuple[str, ...], as_json: bool) -> None:
-    """Merge the live indices that updates have fragmented, so that a page costs what it did after the rebuild.
+    """Defragment indices after many updates, which makes reads fast again.
 
     An index is fragmented if more than one document in a hundred of a shard is deleted, or if a shard has more than 50
     segments; `brokerage index status` shows both. Others stay as they are. One index is merged at a time, once no data
@@ -277,7 +277,7 @@ Repairs = Mapping[str, indexer.ClockRepair | None]
 @click.argument("resources", nargs=-1, type=RESOURCE_CHOICE, metavar="[RESOURCE]...")
 @JSON_OPTION
 def repair_clock(*, resources: tuple[str, ...], as_json: bool) -> None:
-    """Repair what a run under a clock that was ahead has left: stamps and watermarks in the future.
+    """Fix timestamps and watermarks that were written while a clock was ahead.
 
     Their changes are stamped with the present. Consumers that hold such a watermark receive them again and miss
     nothing; if it is more than a week ahead, they must ask before its time has come. Tokens of /v1/changes stay valid.
@@ -321,7 +321,7 @@ def _minute(milliseconds: int) -> str:
 @YES_OPTION
 @JSON_OPTION
 def rollback(*, resource: str, yes: bool, as_json: bool) -> None:
-    """Restore the previous generation of RESOURCE, with all updates since it was replaced."""
+    """Restore the previous index version of RESOURCE, with all updates since it was replaced."""
     live, target = run_on_cluster(partial(indexer.rollback_target, resource=RESOURCES_BY_NAME[resource]))
     _confirm(
         f"{resource} will be served from {target} instead of {live}, with every update since {live} went live. "
@@ -339,7 +339,7 @@ def rollback(*, resource: str, yes: bool, as_json: bool) -> None:
 @YES_OPTION
 @JSON_OPTION
 def restored(*, resources: tuple[str, ...], yes: bool, as_json: bool) -> None:
-    """Let consumers start again after a restore of Elasticsearch: by default of all resources.
+    """Tell consumers that Elasticsearch was restored: by default for all resources.
 
     Run it once, after you have restored a snapshot, a disk or a whole cluster, and before the next update.
     """
@@ -357,7 +357,7 @@ def restored(*, resources: tuple[str, ...], yes: bool, as_json: bool) -> None:
 @YES_OPTION
 @JSON_OPTION
 def prune(*, yes: bool, as_json: bool) -> None:
-    """Delete old generations, leftovers of builds, and expired tombstones.
+    """Delete old index versions, leftovers of builds, and records of old deletions.
 
     In an index of several shards also the copies that records left behind when they changed their shard.
 

@@ -15,6 +15,7 @@ import rich_click as click
 from brokerage.command_runs import exit_on_error
 from brokerage.help import epilog
 from brokerage.index.runner import JSON_OPTION, print_note
+from brokerage.tables import counted
 from brokerage_feed.tables import Spelling
 from brokerage_feed.terminal import ExitCode, cancel_on_signal, echo, exit_on_signal, fail
 from cluster.connection import ConnectionSettings
@@ -52,11 +53,14 @@ class _Display:
         if self._as_json:
             echo(orjson.dumps({"event": "progress", **progress._asdict()}))
         elif progress.is_unchanged:
-            echo(f"{progress.company}: {progress.resource} unchanged, {_records(progress.records)}: its files stay.")
+            kept = counted(progress.records, "record")
+            echo(f"{progress.company}: {progress.resource} unchanged, {kept}: its files stay.")
         elif progress.is_complete:
-            echo(f"{progress.company}: {progress.resource} published, {_records(progress.records)}.")
+            echo(f"{progress.company}: {progress.resource} published, {counted(progress.records, 'record')}.")
         else:
-            echo(f"{progress.company}: {progress.resource}, {progress.records:,} of {_records(progress.total)}.")
+            echo(
+                f"{progress.company}: {progress.resource}, {progress.records:,} of {counted(progress.total, 'record')}."
+            )
 
     def note(self, sentence: str) -> None:
         print_note(sentence, as_json=self._as_json)
@@ -68,7 +72,7 @@ class _Display:
         if self._as_json:
             echo(orjson.dumps({"event": "summary", "exit_code": 0, **totals}))
         else:
-            echo(f"Published {_records(records)} in {len(files):,} files, {size / 1e6:,.1f} MB.")
+            echo(f"Published {counted(records, 'record')} in {len(files):,} files, {size / 1e6:,.1f} MB.")
 
 
 class _Target(click.Path):
@@ -173,7 +177,3 @@ def _exit_on_publish_error() -> Iterator[None]:
         fail(str(error), ExitCode.UNAVAILABLE)
     except PublishError as error:
         fail(str(error))
-
-
-def _records(count: int) -> str:
-    return "1 record" if count == 1 else f"{count:,} records"

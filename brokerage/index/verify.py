@@ -46,7 +46,7 @@ def _complete_names(context: click.Context, argument: click.Parameter, incomplet
     )
 )
 @click.argument("names", nargs=-1, metavar="[SOURCE] [RESOURCE]...", shell_complete=_complete_names)
-@click.option("--against", metavar="GENERATION", help="An earlier generation to compare with instead of SOURCE.")
+@click.option("--against", metavar="GENERATION", help="An earlier index version to compare with instead of SOURCE.")
 @click.option("--full", is_flag=True, help="Read whole documents and compare the stored bytes of each record.")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print JSON, with up to 1,000 records of each kind of difference."

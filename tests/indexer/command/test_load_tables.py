@@ -79,7 +79,7 @@ async def test_deletions_pass_the_gates(bench: Bench, tmp_path: Path) -> None:
     code, _, err = await run(bench, "load", table(tmp_path, 1), "--company", "acme", "--yes")
     assert code == 1
     assert "would remove 29 of 30 live listings" in err
-    assert f"To swap anyway: brokerage index reindex {tmp_path / 'acme.toml'} --company acme --force" in err
+    assert f"To go live anyway: brokerage index reindex {tmp_path / 'acme.toml'} --company acme --force" in err
     assert len(await bench.served(LISTING)) == 30
 
 
