@@ -23,7 +23,7 @@ from mappings.fields import (
     untyped,
     uuid,
 )
-from mappings.open_houses import DAYS, TIME_ZONE
+from mappings.open_houses import TIME_ZONE, TOKENS
 from mappings.resource import ChangeGroup, NameOf, Resource
 from mappings.search_fields import (
     SearchField,
@@ -289,7 +289,7 @@ _SEARCH_FIELDS: tuple[SearchField, ...] = (
     text("list_office_name", "ListOfficeName"),
     element_count("photo_count", "ListingImages"),
     element_count("open_house_count", "OpenHouse"),
-    open_houses(DAYS, "OpenHouse"),
+    open_houses(TOKENS, "OpenHouse"),
     envelope_text(TIME_ZONE),
     *(feature(underscore(name), shown) for shown, name in _load_property_features().items()),
 )

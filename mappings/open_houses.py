@@ -7,7 +7,6 @@ start, so it may be on the next day.
 """
 
 import datetime as dt
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, Self
@@ -63,34 +62,50 @@ def _shown(at: dt.datetime, zone: ZoneInfo) -> dt.datetime:
     return at if (local.utcoffset() or _DAY) % dt.timedelta(minutes=1) else local
 
 
-# The search field with a token for each open house: its day, a hyphen, and the suffix of its key. So a range of tokens
-# is a range of days, and the tokens of a listing differ.
-DAYS = "open_house_days"
-UNKNOWN_DAY = "-"  # before all digits
-_TOKEN = re.compile(r"(?P<day>[0-9]{8}|-)-(?P<suffix>.*)", re.DOTALL)
+# The search field with a token for each open house.
+TOKENS = "open_house_tokens"
 
 
 class Token(NamedTuple):
-    """An open house in the index: its day, and the suffix of its key."""
+    """An open house in the index: its day, its start in UTC, and the suffix of its key; empty for what is not known.
+
+    Texts of tokens begin with the day, then have the start. So a range of days is a range of texts, and a range of
+    starts one on each day that it touches, of which there are three at most. Those without a start begin with a hyphen,
+    which comes before all digits. The tokens of a listing differ.
+    """
 
     day: str
+    start: str
     suffix: str
 
     @classmethod
-    def of(cls, suffix: str, day: object) -> Self:
-        """Return the token of an open house on a day, a date or its text."""
-        return cls("".join(filter(str.isdigit, str(day or ""))) or UNKNOWN_DAY, suffix)
+    def of(cls, suffix: str, day: object, start: object, end: object, zone_name: str | None) -> Self:
+        """Return the token of an open house, whose times are local ones of a time zone."""
+        return cls("".join(filter(str.isdigit, str(day or ""))), _start(day, start, end, zone_name), suffix)
 
     @classmethod
     def read(cls, text: str) -> Self:
         """Return a token of the search field."""
-        match = _TOKEN.fullmatch(text)
-        return cls(**match.groupdict()) if match else cls(UNKNOWN_DAY, text)
+        first, second, suffix = text.split("-", 2)
+        return cls(first, second, suffix) if first else cls(second, "", suffix)
 
     @property
     def text(self) -> str:
         """The token as the search field has it."""
-        return f"{self.day}-{self.suffix}"
+        return f"{self.day}-{self.start}-{self.suffix}" if self.start else f"-{self.day}-{self.suffix}"
+
+
+@lru_cache(4096)
+def _start(day: object, start: object, end: object, zone_name: str | None) -> str:
+    instants = instants_of({"Date": day, "StartTime": start, "EndTime": end}, zone_name)
+    return "" if instants.start is None else instant_text(instants.start)
+
+
+def instant_text(at: dt.datetime) -> str:
+    """Return the digits of an instant in UTC, with milliseconds if it has any; the texts are in the order of time."""
+    at = at.astimezone(dt.UTC)
+    milliseconds = at.microsecond // 1000
+    return f"{at:%Y%m%d%H%M%S}".rjust(14, "0") + (f"{milliseconds:03}" if milliseconds else "")
 
 
 def identity(day: object, time: object) -> str:

@@ -333,7 +333,8 @@ class MissingValues:
 
     def _encoded(self, head: bytes, record: bytes) -> Iterator[bytes]:
         exact = msgspec.json.decode(exact_values(head) or b"{}")
-        values = self._values(SimpleNamespace(record=self._decode(record)), exact)
+        stored = {TIME_ZONE: msgspec.json.decode(head + b"}").get(TIME_ZONE)}
+        values = self._values(SimpleNamespace(record=self._decode(record), **stored), exact)
         for name, value in zip(self._values.names, values, strict=True):
             if value is not None and not _has(head, name):
                 yield b',"%b":%b' % (name.encode(), msgspec.json.encode(value))
@@ -396,8 +397,9 @@ def _open_houses(read: Extract, envelope: Any) -> list[str] | None:
     houses: Any = read(envelope)
     if not houses:
         return None
-    suffixes = numbered(identity(house.Date, house.StartTime) for house in houses)
-    return [Token.of(suffix, house.Date).text for suffix, house in zip(suffixes, houses, strict=True)]
+    zone, times = envelope.property_time_zone, [(house.Date, house.StartTime, house.EndTime) for house in houses]
+    suffixes = numbered(identity(day, start) for day, start, _ in times)
+    return [Token.of(suffix, *when, zone).text for suffix, when in zip(suffixes, times, strict=True)]
 
 
 def _text(read: Extract, envelope: Any) -> str | None:

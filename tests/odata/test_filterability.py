@@ -12,10 +12,10 @@ from service.reso.filter.expression import And, ComparisonOperator, FieldCompari
 from service.reso.filter.parser import parse_filter
 from service.reso.sets.child_condition import ChildCondition
 from service.reso.sets.child_sets import CHILD_SETS, ChildSet
-from service.reso.sets.child_tokens import EVERY
 from service.reso.sets.declarations import ENTITY_SETS
 from service.reso.sets.edm_types import EdmType
 from service.reso.sets.entity_set import field_column
+from service.reso.sets.token_set import EVERY
 
 NULL = FilterLiteral(LiteralType.NULL, "null")
 DAY = 86_400_000  # milliseconds

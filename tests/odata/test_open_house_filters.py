@@ -1,8 +1,9 @@
-"""Open houses are found by their days, and homes by their open houses: exactly, in order, counted, at any position."""
+"""Open houses are found by days and starts, and homes by their open houses: exactly, in order, counted, anywhere."""
 
 import datetime as dt
 from collections.abc import Callable
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -16,8 +17,8 @@ from tests.odata.filter_strategies import Searched, comparisons, examples, filte
 from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE, ODataClient
 from tests.records import envelope
 
-_DAYS = Searched(days=("OpenHouseDate",))
-_SEARCHED = _DAYS._replace(ordered=("OpenHouseKey", "ListingKey"))
+_WHEN = Searched(days=("OpenHouseDate",), moments=("OpenHouseStartTime",))
+_SEARCHED = _WHEN._replace(ordered=("OpenHouseKey", "ListingKey"))
 Rows = list[dict[str, Any]]
 
 
@@ -48,8 +49,8 @@ async def test_random_filters_answer_what_python_finds(
         keys = [row["OpenHouseKey"] for row in expected]
         assert await _found(odata, "OpenHouse", "OpenHouseKey", (1000, 7)[at % 2], filter=text) == keys, text
         assert int((await odata.get("OpenHouse/$count", filter=text)).raw) == len(keys), text
-        order = ("OpenHouseDate", "OpenHouseDate desc,OpenHouseKey")[at // 2 % 2]
-        days = _in_order(expected, is_descending="desc" in order)
+        order = _ORDERS[at // 2 % len(_ORDERS)]
+        days = _in_order(expected, order)
         assert await _found(odata, "OpenHouse", "OpenHouseKey", (1000, 7)[at % 2], filter=text, orderby=order) == days
         for skip in {0, 1, len(days) // 2, len(days)}:
             options = {"filter": text, "orderby": order, "skip": skip, "top": 2}
@@ -57,12 +58,71 @@ async def test_random_filters_answer_what_python_finds(
             assert [row["OpenHouseKey"] for row in page["value"]] == days[skip : skip + 2], options
 
 
-def _in_order(rows: Rows, *, is_descending: bool = False) -> list[str]:
-    """Return keys in the order of days; rows of one day in that of their keys."""
-    rows = sorted(rows, key=lambda row: row["OpenHouseDate"] or "", reverse=False)
-    if is_descending:
-        rows.sort(key=lambda row: row["OpenHouseDate"] or "", reverse=True)
-    return [row["OpenHouseKey"] for row in rows]
+_ORDERS = (
+    *("OpenHouseDate", "OpenHouseStartTime", "OpenHouseDate,OpenHouseStartTime"),
+    *("OpenHouseDate desc,OpenHouseKey", "OpenHouseStartTime desc", "OpenHouseDate desc,OpenHouseStartTime desc"),
+)
+
+
+def _in_order(rows: Rows, order: str) -> list[str]:
+    """Return keys in the order of days, starts or both, unknown ones first, then in that of keys."""
+    names = [name for name in ("OpenHouseDate", "OpenHouseStartTime") if name in order]
+
+    def value(row: dict[str, Any]) -> list[tuple[bool, Any]]:
+        read = (
+            row[name] and (dt.date if name.endswith("Date") else dt.datetime).fromisoformat(row[name]) for name in names
+        )
+        return [(one is not None, one) for one in read]
+
+    rows = sorted(rows, key=lambda row: str(row["OpenHouseKey"]))
+    return [row["OpenHouseKey"] for row in sorted(rows, key=value, reverse="desc" in order)]
+
+
+_ZONES = (
+    *("Pacific/Honolulu", "America/New_York", "Europe/London", "Asia/Kathmandu", "Pacific/Auckland"),
+    *("Pacific/Kiritimati", None),
+)
+_HOURS = ("00:00:00", "09:30:00", "13:00:00", "23:30:00")
+
+
+def _of_zones(number: int) -> tuple[list[JsonObject], Rows]:
+    """Return listings of several zones with open houses on a few days, and what these should be."""
+    lines, rows = list[JsonObject](), Rows()
+    for at in range(number):
+        zone = _ZONES[at % len(_ZONES)]
+        days = [str(dt.date(2026, 11, 27) + dt.timedelta(days=(at * step) % 5)) for step in (1, 3)]
+        houses = [
+            {"Date": day, "StartTime": _HOURS[(at // 3 + step) % len(_HOURS)]}
+            for step, day in enumerate(dict.fromkeys(days))
+        ]
+        record = {"PlatformListingId": f"N{at:02}", "OpenHouse": houses, "Status": "Active"}
+        known = {"updated_at": "2026-05-01T00:00:00Z", "platform_company_id": "a", "property_time_zone": zone}
+        lines.append(envelope(LISTING, record, **known))
+        for house in houses:
+            local = dt.datetime.fromisoformat(f"{house['Date']}T{house['StartTime']}")
+            rows.append(
+                {
+                    "OpenHouseKey": f"N{at:02}!{local:%Y%m%dT%H%M%S}",
+                    "OpenHouseDate": house["Date"],
+                    "OpenHouseStartTime": zone and local.replace(tzinfo=ZoneInfo(zone)).astimezone(dt.UTC).isoformat(),
+                }
+            )
+    return lines, sorted(rows, key=lambda row: row["OpenHouseKey"])
+
+
+async def test_starts_of_different_zones_are_compared_and_ordered_as_instants(
+    market: MarketClient, amount: Callable[[int, int], int]
+) -> None:
+    lines, everything = _of_zones(40)
+    await market.update(*lines)
+    made = filter_expressions(comparisons(everything, _WHEN))
+    for at, (of_houses, holds) in enumerate(examples(made, amount(40, 1_000))):
+        text = f"({of_houses}) and ListingKey ge 'N' and ListingKey lt 'O'"
+        expected, order = [row for row in everything if holds(row)], _ORDERS[at % len(_ORDERS)]
+        preference = {"Prefer": f"odata.maxpagesize={(3, 50)[at // 2 % 2]}"}
+        found = await market.walk("OpenHouse", "a", preference, filter=text, orderby=order)
+        assert [row["OpenHouseKey"] for row in found] == _in_order(expected, order), (text, order)
+        assert (await market.page("OpenHouse", "a", filter=text, count="true", top=0))["@odata.count"] == len(expected)
 
 
 async def test_homes_are_found_by_their_open_houses(
@@ -72,10 +132,10 @@ async def test_homes_are_found_by_their_open_houses(
     for row in expected_children(world, "OpenHouse"):
         houses.setdefault(row["ListingKey"], []).append(row)
     everything = [row["ListingKey"] for row in expected_entities(world, "Property")]
-    made = filter_expressions(comparisons([one for rows in houses.values() for one in rows], _DAYS))
+    made = filter_expressions(comparisons([one for rows in houses.values() for one in rows], _WHEN))
     for text, holds in examples(made, amount(30, 500)):
-        inner = text.replace("OpenHouseDate", "o/OpenHouseDate")
-        if f"year({'o/OpenHouseDate'})" in inner:
+        inner = text.replace("OpenHouse", "o/OpenHouse")
+        if "year(o/OpenHouse" in inner:
             assert (await odata.get("Property", filter=f"OpenHouse/any(o:{inner})")).status == 501
             continue
         for word, judge in (("any", any), ("all", all)):
@@ -115,6 +175,12 @@ _REFUSED = [
     ("OpenHouse", "$filter", "month(OpenHouseDate) eq 1", 501),
     ("OpenHouse", "$orderby", "OpenHouseDate,ModificationTimestamp", 501),
     ("OpenHouse", "$orderby", "OpenHouseKey,OpenHouseDate", 501),
+    ("OpenHouse", "$orderby", "OpenHouseStartTime,OpenHouseDate", 501),
+    ("OpenHouse", "$orderby", "OpenHouseDate,OpenHouseStartTime desc", 501),
+    ("OpenHouse", "$orderby", "OpenHouseEndTime", 501),
+    ("OpenHouse", "$filter", "OpenHouseStartTime ge 2026-11-28", 400),
+    ("OpenHouse", "$filter", "hour(OpenHouseStartTime) eq 13", 501),
+    ("OpenHouse", "$filter", "OpenHouseEndTime ge 2026-11-28T00:00:00Z", 501),
     ("Property", "$filter", "OpenHouse/any(o:o/Nothing eq 1)", 400),
     ("Property", "$filter", "OpenHouse/any(o:o eq 'x')", 400),
     ("Property", "$filter", "OpenHouse/any(o:p/OpenHouseDate eq 2026-01-01)", 400),

@@ -2,7 +2,7 @@
 
 A comparison with a child's key holds for all children of a parent or for none, except for the parent that the key
 names. So the parents are selected by their own keys, which the index answers, and only the children of those named in
-the filter are compared. Comparisons with a day divide children by their tokens (`child_tokens`): for the
+the filter are compared. Comparisons with a day or a start divide children by their tokens (`child_tokens`): for the
 tokens between two bounds they are true or false, and what is left of the filter is a condition on parents.
 """
 
@@ -13,7 +13,7 @@ from operator import attrgetter, or_
 from typing import Any, NamedTuple, TypeVar
 
 from mappings.data_dictionary import MODIFICATION_TIMESTAMP
-from mappings.open_houses import DAYS, Token
+from mappings.open_houses import TOKENS
 from service.errors import InvalidRequest
 from service.reso.filter.clauses import Matcher, UnsupportedComparison, refused
 from service.reso.filter.expression import (
@@ -39,7 +39,7 @@ from service.reso.filter.expression import (
 from service.reso.filter.value_matchers import TimestampMatcher
 from service.reso.protocol import FILTER, OptionNotImplemented
 from service.reso.sets.child_sets import Child, ChildKey, ChildSet
-from service.reso.sets.child_tokens import EVERY, NONE, TokenMatcher, TokenSet
+from service.reso.sets.token_set import EVERY, NONE, TokenSet
 from service.search.query import Clause, spellings
 
 # For the parent of a key: its children may be on either side of the key.
@@ -82,11 +82,6 @@ class ChildCondition:
         return found
 
     @cached_property
-    def matcher(self) -> TokenMatcher | None:
-        """How tokens are compared; None if the filter does not."""
-        return next((self.child_set.tokens(condition.field) for condition in self.tokens), None)
-
-    @cached_property
     def parts(self) -> tuple[ChildPart, ...]:
         """The conditions on parents, each with the tokens of the children that it decides for."""
         if self.expression is None:
@@ -107,18 +102,15 @@ class ChildCondition:
         """The tokens of children that may match."""
         return reduce(or_, (part.tokens for part in self.parts), NONE)
 
-    def may_have(self, token: Token) -> bool:
-        return self.matcher is None or self.all_tokens.has(token.text)
-
     @property
     def has_tokens(self) -> bool:
         """Whether tokens are compared."""
-        return self.matcher is not None or self.group is not None
+        return bool(self.tokens) or self.group is not None
 
     @property
     def token_fields(self) -> tuple[str, ...]:
-        """The search field whose tokens are compared, if any is."""
-        return (DAYS,) if self.has_tokens else ()
+        """The search field with the tokens, if any are compared."""
+        return (TOKENS,) if self.has_tokens else ()
 
     def is_of_tokens(self, parent: str) -> bool:
         """Whether children of a parent match by their tokens alone."""
@@ -146,9 +138,9 @@ class ChildCondition:
         return lambda child: tokens.has(child.token.text) and matches(child)
 
     def _filtered(self, parent: str) -> Predicate:
-        if self.expression is None or (self.matcher is None and parent not in self.divided):
+        if self.expression is None or (not self.tokens and parent not in self.divided):
             return lambda _: True
-        if self.matcher is not None and len(self.parts) == 1 and parent not in self.divided:
+        if self.tokens and len(self.parts) == 1 and parent not in self.divided:
             return _with_token(self.parts[0].tokens)
         return compile_filter(self.expression, partial(self._compiled, parent))
 
@@ -235,7 +227,7 @@ class ChildMatcher(Matcher):
             if one not in condition.tokens:
                 raise OptionNotImplemented(FILTER, f"a filter by {one.field} within any or all")
         self.require(condition.token_fields)
-        return condition.all_tokens.clause(condition.token_fields[0])
+        return condition.all_tokens.clause
 
     @property
     def _advice(self) -> str:

@@ -1,35 +1,43 @@
-"""Children of all parents in the order of their days, which is that of their tokens.
+"""Children of all parents in the order of their days or starts, which their tokens tell.
 
-Children of one day are a group. An aggregation names the next groups with their sizes, and the
-children of a group are read parent by parent, in the order of their keys: the position in a next link is the group,
-then the key. Small groups are read together.
+Children of one value are a group. An aggregation names the next tokens with their numbers, and with them the next
+groups; the children of a group are read parent by parent, in the order of their keys: the position in a next link is
+the value, then the key. Small groups are read together.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from sys import maxsize
 from typing import Any
 
 import orjson
 
-from mappings.open_houses import Token
+from mappings.open_houses import TOKENS, Token
 from service.reso.cost import Searched
 from service.reso.ordering import Position, SortKind, skip_positions
 from service.reso.protocol import ORDER_BY, OptionNotImplemented, OrderBy
 from service.reso.sets.child_selection import ChildRow, ChildSelection
-from service.reso.sets.child_tokens import TokenMatcher, TokenSet, tokens_of_prefix
+from service.reso.sets.child_tokens import BY_DAY, BY_DAY_AND_START, BY_START, TokenMatcher
 from service.reso.sets.entity_query import require_shown
+from service.reso.sets.token_set import EVERY, NONE, TokenSet
 from service.search.query import Body, Selection
 
 # Tokens of one search.
-_TOKENS_AT_ONCE = 500
+_TOKENS_AT_ONCE = 1_000
 # Positions that are skipped at once.
 _SKIPPED_AT_ONCE = 1_000
 _Read = Callable[[ChildSelection, Position, int], Awaitable[list[ChildRow]]]
+# The parents of a resource, tokens of their children, and the last of these that was read.
+_Stream = tuple[Selection, TokenSet, str | None]
+# What orders children, by the properties at the beginning of `$orderby`.
+_ORDERS = {(BY_DAY,): BY_DAY, (BY_START,): BY_START, (BY_DAY, BY_START): BY_DAY_AND_START}
 
 
 @dataclass(frozen=True)
 class ChildrenInOrder:
-    """A selection of children in the order of the property that begins their tokens."""
+    """A selection of children in the order of what their tokens tell."""
 
     selection: ChildSelection
     matcher: TokenMatcher
@@ -77,64 +85,77 @@ class ChildrenInOrder:
 
     async def _of_groups(self, groups: Sequence[str], after: Position, size: int, read: _Read) -> list[ChildRow]:
         """Return the next children of adjacent groups: after a position if it is one, all if there are several."""
-        first, last = min(groups[0], groups[-1]), max(groups[0], groups[-1])
-        tokens = TokenSet.between(first, tokens_of_prefix(last).bounds[1])
+        tokens = self.matcher.within(min(groups), max(groups))
         rows = await read(self.selection.within(tokens), after, size)
-        placed = [
-            row._replace(position=(row.child.token.day if row.child.token else "", *row.position)) for row in rows
-        ]
+        placed = [row._replace(position=(self._value(row), *row.position)) for row in rows]
         return sorted(placed, key=lambda row: str(row.position[0]), reverse=self.is_descending)
 
-    async def _groups_after(self, reached: str | None) -> dict[str, int]:
+    def _value(self, row: ChildRow) -> str:
+        return "" if row.child.token is None else self.matcher.value(row.child.token)
+
+    async def _groups_after(self, reached: str | None) -> Mapping[str, int]:
         """Return the next groups after one with their sizes, in order; empty: there are no more."""
-        after = None if reached is None else reached if self.is_descending else tokens_of_prefix(reached).bounds[1]
-        while True:
-            after = self._entered(after)
-            rest = self._behind(after)
-            selections = self.selection.within(rest).parents.selections
-            read = [await self._tokens(selection, after) for selection in selections]
-            ends = [tokens[-1][0] for tokens in read if len(tokens) == _TOKENS_AT_ONCE]
-            # What is behind the last token of a full response is not known of its resource.
-            end = None if not ends else (max if self.is_descending else min)(ends)
-            groups = self._counted([one for tokens in read for one in tokens], end)
-            if groups or end is None:
-                return groups
-            after = end
+        rest = self._behind(reached) & self.selection.condition.all_tokens
+        # Not counted: as many as there may be, so they are read alone.
+        unknown = {"": maxsize} if rest & ~self.matcher.known != NONE else {}
+        if self.is_descending:
+            return await self._known_groups(rest) or unknown
+        return unknown or await self._known_groups(rest)
 
-    def _entered(self, after: str | None) -> str | None:
-        """Return where the tokens that the filter selects go on."""
-        condition = self.selection.condition
-        if condition.matcher is None:
-            return after
-        return condition.all_tokens.entered(after, is_descending=self.is_descending)
+    def _behind(self, reached: str | None) -> TokenSet:
+        if reached is None:
+            return EVERY
+        if self.is_descending:
+            return ~self.matcher.since(reached) if reached else NONE
+        return self.matcher.behind(reached)
 
-    def _behind(self, after: str | None) -> TokenSet:
-        if after is None:
-            return TokenSet()
-        return TokenSet.between("", after) if self.is_descending else TokenSet((after,))
+    async def _known_groups(self, rest: TokenSet) -> Mapping[str, int]:
+        """Return the next groups of known values, in order, whole.
 
-    def _counted(self, tokens: Sequence[tuple[str, int]], end: str | None) -> dict[str, int]:
-        sizes: dict[str, int] = {}
-        for text, number in sorted(tokens, reverse=self.is_descending):
-            if end is not None and (text < end if self.is_descending else text > end):
-                break
-            token = Token.read(text)
-            if self.selection.condition.may_have(token):
-                sizes[token.day] = sizes.get(token.day, 0) + number
-        if end is not None and len(sizes) > 1:
-            # It may go on behind the last token: then it comes again, whole.
-            sizes.pop(Token.read(end).day, None)
-        return sizes
+        What is behind the last token of a full response is not known, so groups that may go on there wait for more.
+        """
+        sizes = Counter[str]()
+        streams: list[_Stream] = [
+            (selection, tokens, None)
+            for tokens in (rest & part for part in self.matcher.parts)
+            if tokens != NONE
+            for selection in self.selection.within(tokens).parents.selections
+        ]
+        while streams:
+            read = await asyncio.gather(*(self._tokens(*stream) for stream in streams))
+            for (_, tokens, _), found in zip(streams, read, strict=True):
+                for text, number in found:
+                    if tokens.has(text):
+                        sizes[self.matcher.value(Token.read(text))] += number
+            streams = [
+                (selection, tokens, found[-1][0])
+                for (selection, tokens, _), found in zip(streams, read, strict=True)
+                if len(found) == _TOKENS_AT_ONCE
+            ]
+            ends = [
+                self.matcher.reached(Token.read(str(after)), is_descending=self.is_descending) for *_, after in streams
+            ]
+            whole = {
+                value: sizes[value]
+                for value in sorted(sizes, reverse=self.is_descending)
+                if all(value > end if self.is_descending else value < end for end in ends)
+            }
+            if whole:
+                return whole
+        return {}
 
-    async def _tokens(self, selection: Selection, after: str | None) -> list[tuple[str, int]]:
-        """Return the next tokens of a resource after a text with the numbers of their children, in order."""
+    async def _tokens(self, selection: Selection, tokens: TokenSet, after: str | None) -> list[tuple[str, int]]:
+        """Return the next tokens of a resource after a text with the numbers of their children, in order.
+
+        Those outside of the set, which the parents of others have, are among them.
+        """
         order = "desc" if self.is_descending else "asc"
         pages: dict[str, Any] = {
             "size": _TOKENS_AT_ONCE,
-            "sources": [{"token": {"terms": {"field": self.matcher.field, "order": order}}}],
+            "sources": [{"token": {"terms": {"field": TOKENS, "order": order}}}],
         }
-        if after is not None:
-            pages["after"] = {"token": after}
+        if (entered := tokens.entered(after, is_descending=self.is_descending)) is not None:
+            pages["after"] = {"token": entered}
         body: Body = {
             "size": 0,
             "track_total_hits": False,
@@ -148,7 +169,7 @@ class ChildrenInOrder:
         ]
 
 
-def _first_groups(groups: dict[str, int], most: int) -> list[str]:
+def _first_groups(groups: Mapping[str, int], most: int) -> list[str]:
     """Return the first groups that have at most so many children together, at least one group."""
     chosen, total = list[str](), 0
     for group, number in groups.items():
@@ -160,22 +181,18 @@ def _first_groups(groups: dict[str, int], most: int) -> list[str]:
 
 
 def in_order(selection: ChildSelection, orders: Sequence[OrderBy]) -> ChildrenInOrder:
-    """Return a selection in the order of the first property, which tokens begin with, then of what it has.
-
-    Raise OptionNotImplemented for another order.
-    """
+    """Return a selection in the order of what tokens tell, then of keys; raise OptionNotImplemented for others."""
     child_set = selection.child_set
-    matchers = [child_set.tokens(order.name) for order in orders]
-    first = [matcher for matcher in matchers if matcher is not None]
-    keys = {child_set.key, child_set.parent_key}
+    told = [matcher for order in orders if (matcher := child_set.tokens(order.name)) is not None]
+    matcher, keys = _ORDERS.get(tuple(told)), {child_set.key, child_set.parent_key}
     if (
-        matchers[: len(first)] != first
-        or len({order.is_descending for order in orders[: len(first)]}) > 1
-        or not {order.name for order in orders[len(first) :]} <= keys
+        matcher is None
+        or len({order.is_descending for order in orders[: len(told)]}) > 1
+        or not {order.name for order in orders[len(told) :]} <= keys
     ):
         names = ", ".join(order.name for order in orders)
-        advice = f"Order by the day first, then by {child_set.key} if you want."
+        advice = f"Order by the day, the start or both first, then by {child_set.key} if you want."
         raise OptionNotImplemented(ORDER_BY, f"the order by {names}", advice)
-    for order in orders[: len(first)]:
+    for order in orders[: len(told)]:
         require_shown(selection.call, child_set.properties[order.name], ORDER_BY)
-    return ChildrenInOrder(selection, first[0], orders[0].is_descending)
+    return ChildrenInOrder(selection, matcher, orders[0].is_descending)

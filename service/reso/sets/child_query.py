@@ -131,7 +131,7 @@ def _records(
     call: RequestContext, child_set: ChildSet, expression: FilterExpression | None, ordering: SortOrder
 ) -> ChildSelection:
     condition = ChildCondition(child_set, expression)
-    if condition.matcher is not None and expression is not None:
+    if condition.tokens and expression is not None:
         # Also of what tokens decide alone, so that no name is ignored.
         rest = And(tuple(one for one in conditions(expression) if one not in condition.tokens))
         build_clause(rest, partial(matcher_for, call, child_set, child_set.resources[0]))

@@ -13,7 +13,7 @@ from itertools import groupby
 from math import ceil
 from typing import Any, NamedTuple
 
-from mappings.open_houses import DAYS, Token
+from mappings.open_houses import TOKENS, Token
 from mappings.resource import Resource
 from service.background import batches_in_turns
 from service.request_context import RequestContext
@@ -22,10 +22,11 @@ from service.reso.filter.clauses import MATCH_NONE, all_of, any_of, build_clause
 from service.reso.ordering import Position, SortKind, SortOrder, skip_positions
 from service.reso.sets.child_condition import ChildCondition, ChildPart
 from service.reso.sets.child_sets import Child, ChildKey, ChildSet
-from service.reso.sets.child_tokens import EVERY, TokenSet, count_tokens
+from service.reso.sets.child_tokens import count_tokens
 from service.reso.sets.entity_query import matcher_for
 from service.reso.sets.entity_rows import Counted, EntityRecords, EntityRow, count_distinct
 from service.reso.sets.entity_set import EntityHeader
+from service.reso.sets.token_set import EVERY, TokenSet
 from service.search.query import Body, Clause, Selection, match_none, terms
 from service.search.responses import sum_of
 
@@ -75,13 +76,13 @@ class ChildSelection:
         if condition.expression is not None:
             chosen.append(any_of(self._part_clause(resource, part) for part in parts))
         if condition.group is not None:
-            chosen.append(condition.group.clause(DAYS))
+            chosen.append(condition.group.clause)
         return self.call.selection(resource, tuple(chosen))
 
     def _part_clause(self, resource: Resource, part: ChildPart) -> Clause:
         find_matcher = partial(matcher_for, self.call, self.child_set, resource)
         clause = build_clause(part.of_parents, find_matcher)
-        return clause if part.tokens == EVERY else all_of((clause, part.tokens.clause(DAYS)))
+        return clause if part.tokens == EVERY else all_of((clause, part.tokens.clause))
 
     def within(self, tokens: TokenSet) -> ChildSelection:
         """Return the selection of the children with certain tokens."""
@@ -122,14 +123,14 @@ class ChildSelection:
 
     async def _located(self, after: Position, size: int) -> tuple[list[EntityRow], list[ChildRow]]:
         """Return parents with their children; those of which more than tokens are compared are loaded."""
-        parents = await self.parents.positions(after, size, DAYS)
+        parents = await self.parents.positions(after, size, TOKENS)
         loaded = await self._children_by_parent([row.id for row in parents if not self.condition.is_of_tokens(row.id)])
         return parents, [row for parent in parents for row in loaded.get(parent.id) or self._by_tokens(parent)]
 
     def _by_tokens(self, parent: EntityRow) -> list[ChildRow]:
         if not self.condition.is_of_tokens(parent.id):
             return []
-        tokens = [Token.read(text) for text in parent.doc_values[DAYS]]
+        tokens = [Token.read(text) for text in parent.doc_values[TOKENS]]
         keys = [(ChildKey(parent.id, token.suffix), token) for token in tokens]
         return self._matching(parent, [Child(key, {}, 0, None, _NO_HEADER, token) for key, token in keys])
 
@@ -220,12 +221,11 @@ class ChildSelection:
     async def _count_part(self, part: ChildPart, divided: Sequence[str]) -> int:
         others = [match_none(terms("_id", divided))] if divided else []
         first, *later = self._parents((part,), *others).selections
-        matcher = self.condition.matcher
-        if matcher is None or part.tokens == EVERY:
+        if part.tokens == EVERY:
             counted, of_first = Counted(self.child_set.counted_by, _first_value), self._sum(first)
         else:
-            counted = Counted(matcher.field, partial(_number_within, part.tokens))
-            of_first = count_tokens(self.call, first, matcher, part.tokens)
+            counted = Counted(TOKENS, partial(_number_within, part.tokens))
+            of_first = count_tokens(self.call, first, part.tokens)
         of_later = [count_distinct(self.call, one, first.resource, counted) for one in later]
         return sum(await asyncio.gather(of_first, *of_later))
 

@@ -25,7 +25,7 @@ from service.http.responses import JsonBytes
 from service.reso.filter.clauses import IdentifierMatcher
 from service.reso.filter.value_matchers import ConstantMatcher
 from service.reso.ordering import ID
-from service.reso.sets.child_tokens import BY_DAY, TokenMatcher
+from service.reso.sets.child_tokens import BY_DAY, BY_START, TokenMatcher
 from service.reso.sets.edm_types import EdmType, to_timestamp
 from service.reso.sets.entity_set import (
     ColumnSearch,
@@ -70,7 +70,7 @@ class Child(NamedTuple):
 
 @dataclass(frozen=True)
 class ChildColumn(PropertyColumn):
-    """A property of a child, which `read` returns; `tokens` compares the tokens that begin with it."""
+    """A property of a child, which `read` returns; `tokens` compares it by tokens."""
 
     read: Callable[[Child], object] = field(default=lambda _: None)
     tokens: TokenMatcher | None = None
@@ -91,7 +91,7 @@ class ChildSet(EntitySet):
     `member` is the list, `counted_by` the search field with the number of its elements, `identify` returns the suffix
     of a child's key from its values; `parent_members` are what else is read from the parent. `parent_key` and
     `parent_type` name the properties with the key and the entity set of the parent. `token_of` returns the token that
-    the index has of a child, from its values and the suffix of its key.
+    the index has of a child, from its values, the suffix of its key and the header of its parent.
     """
 
     member: str
@@ -99,7 +99,7 @@ class ChildSet(EntitySet):
     identify: Callable[[Values], str]
     parent_key: str
     parent_type: str = ""
-    token_of: Callable[[Values, str], Token] | None = None
+    token_of: Callable[[Values, str, EntityHeader], Token] | None = None
     parent_members: tuple[str, ...] = ()
 
     def __hash__(self) -> int:
@@ -126,11 +126,9 @@ class ChildSet(EntitySet):
         elements = getattr(decoded, self.member)
         listed = elements if isinstance(elements, list) else ()
         placed = [(at, values) for at, values in enumerate(listed) if isinstance(values, dict)]
-        suffixes = numbered(self.identify(values) for _, values in placed)
+        suffixes, token_of = numbered(self.identify(values) for _, values in placed), self.token_of
         return [
-            Child(
-                ChildKey(parent, suffix), values, at, decoded, header, self.token_of and self.token_of(values, suffix)
-            )
+            Child(ChildKey(parent, suffix), values, at, decoded, header, token_of and token_of(values, suffix, header))
             for suffix, (at, values) in zip(suffixes, placed, strict=True)
         ]
 
@@ -214,8 +212,9 @@ def _media_type(values: Values) -> object:
     return short if short in _MEDIA_TYPES else kind
 
 
-def _open_house_token(values: Values, suffix: str) -> Token:
-    return Token.of(suffix, values.get("Date"))
+def _open_house_token(values: Values, suffix: str, header: EntityHeader) -> Token:
+    day, start, end = (values.get(member) for member in ("Date", "StartTime", "EndTime"))
+    return Token.of(suffix, day, start, end, header.property_time_zone)
 
 
 def _instant(child: Child, at: int) -> str | None:
@@ -297,7 +296,7 @@ def _open_houses() -> ChildSet:
         "ListingKey": _parent_key("PlatformListingId"),
         "ListingId": _of_parent("ListingID"),
         "OpenHouseDate": _value(EdmType.DATE, "Date", BY_DAY),
-        "OpenHouseStartTime": _Declared(EdmType.DATE_TIME, "StartTime", partial(_instant, at=0)),
+        "OpenHouseStartTime": _Declared(EdmType.DATE_TIME, "StartTime", partial(_instant, at=0), tokens=BY_START),
         "OpenHouseEndTime": _Declared(EdmType.DATE_TIME, "EndTime", partial(_instant, at=1)),
         "OpenHouseType": _derived(EdmType.STRING, "VirtualOpenHouseYN", _open_house_type, _LIVESTREAM, _PUBLIC),
         "LivestreamOpenHouseURL": _text("VirtualOpenHouseURL"),

@@ -1,23 +1,19 @@
-"""Comparisons of children by what the index has of each: a token in a search field of their parent.
+"""What the index has of children: a token of each in a search field of their parent, which tells its day and its start.
 
-A comparison with a day is a set of tokens, and so are comparisons joined by and, or, not. A parent has a
-child in a set if one of its tokens is in one of the ranges of the set. Their number is that of the tokens, which differ
-within a parent, so an aggregation counts them without reading a parent.
+A comparison with a day or a start is a set of tokens, and so are comparisons joined by and, or, not.
 """
 
 import datetime as dt
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import zip_longest
-from operator import and_, or_
-from typing import NamedTuple, Self
+from decimal import Decimal
+from math import ceil, floor
 
 import orjson
 
-from mappings.open_houses import DAYS, UNKNOWN_DAY
+from mappings.open_houses import TOKENS, Token, instant_text
 from service.request_context import RequestContext
-from service.reso.filter.clauses import MATCH_NONE, UnansweredFunction, UnsupportedComparison
+from service.reso.filter.clauses import UnansweredFunction, UnsupportedComparison
 from service.reso.filter.expression import (
     ComparisonOperator,
     FieldComparison,
@@ -27,179 +23,159 @@ from service.reso.filter.expression import (
     InList,
     LiteralType,
 )
-from service.reso.filter.value_matchers import PERIODS, DateMatcher
-from service.search.query import Body, Clause, Selection, match_any
+from service.reso.filter.value_matchers import PERIODS, DateMatcher, MomentMatcher, TimestampMatcher
+from service.reso.sets.token_set import END, EVERY, LAST, NEXT, NONE, TokenSet
+from service.search.query import Body, Selection
 
-
-class TokenSet(NamedTuple):
-    """A set of texts: where it begins, ends, begins again, in order."""
-
-    bounds: tuple[str, ...] = ("",)
-
-    def has(self, text: str) -> bool:
-        return bisect_right(self.bounds, text) % 2 == 1
-
-    def __and__(self, other: Self) -> Self:
-        return self._joined(other, and_)
-
-    def __or__(self, other: Self) -> Self:
-        return self._joined(other, or_)
-
-    def __invert__(self) -> Self:
-        return type(self)(self.bounds[1:] if self.bounds[:1] == ("",) else ("", *self.bounds))
-
-    def _joined(self, other: Self, join: Callable[[bool, bool], bool]) -> Self:
-        cuts = sorted({*self.bounds, *other.bounds})
-        return self.of_segments((at, join(self.has(at), other.has(at))) for at in cuts)
-
-    @classmethod
-    def of_segments(cls, segments: Iterable[tuple[str, bool]]) -> Self:
-        """Return a set by the texts at which segments begin, in order, and whether these belong to it."""
-        bounds: list[str] = []
-        for at, is_within in segments:
-            if is_within is not (len(bounds) % 2 == 1):
-                bounds.append(at)
-        return cls(tuple(bounds))
-
-    @classmethod
-    def between(cls, start: str, end: str) -> Self:
-        return cls((start, end) if start < end else ())
-
-    @classmethod
-    def of_ranges(cls, ranges: Iterable[tuple[str, ...]]) -> Self:
-        """Return the union of ranges, some of which may be empty."""
-        bounds: list[str] = []
-        for start, end in sorted((found[0], found[1]) for found in ranges if found):
-            if bounds and start <= bounds[-1]:
-                bounds[-1] = max(bounds[-1], end)
-            else:
-                bounds += (start, end)
-        return cls(tuple(bounds))
-
-    @property
-    def ranges(self) -> Iterator[tuple[str, str | None]]:
-        """Yield where each range begins and ends, None if it does not end."""
-        return zip_longest(self.bounds[::2], self.bounds[1::2])
-
-    def entered(self, after: str | None, *, is_descending: bool) -> str | None:
-        """Return a text without members of the set between it and another one; None: from the first, or the last."""
-        if is_descending:
-            before = len(self.bounds) if after is None else bisect_left(self.bounds, after)
-            return self.bounds[before - 1] if before and before % 2 == 0 else after
-        behind = bisect_right(self.bounds, after or "")
-        if behind % 2 or behind == len(self.bounds):
-            return after
-        start = self.bounds[behind]
-        return f"{start[:-1]}{chr(ord(start[-1]) - 1)}{_BEHIND}"
-
-    def clause(self, field: str) -> Clause:
-        """Match documents with a token in the set."""
-        bounds = [{"gte": start} | ({"lt": end} if end else {}) for start, end in self.ranges]
-        clauses: list[Clause] = [{"range": {field: bound}} for bound in bounds]
-        return match_any(*clauses) if clauses else MATCH_NONE
-
-
-EVERY, NONE = TokenSet(), TokenSet(())
-
-
-def tokens_of_prefix(text: str) -> TokenSet:
-    """Return the tokens that begin with a text."""
-    return TokenSet((text, text + _BEHIND))
-
-
-_UNKNOWN, _KNOWN = TokenSet(("", "0")), TokenSet(("0",))
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-# Behind all digits, and behind whatever a token goes on with.
-_END, _BEHIND = ":", "~"
-_DIGITS, _DAY_MILLISECONDS = 8, 86_400_000
-# Of a regular expression, which has up to 1,000 characters.
-_ALTERNATIVES = 30
+_DAY, _DAY_MILLISECONDS, _DAY_DIGITS = dt.timedelta(days=1), 86_400_000, 8
+_WITH_DAY, _WITH_START, _DAY_ALONE = TokenSet(("-0",)), TokenSet(("0",)), TokenSet(("-0", "0"))
 
 
 @dataclass(frozen=True)
 class TokenMatcher:
-    """A property of children, a day: the search field whose tokens begin with it, and its literals."""
+    """A property that tokens tell, or several: its values as texts, in their order; the unknown one is empty.
 
-    field: str
-    literals: DateMatcher
+    `literals` reads what it is compared with, `known` are the tokens with a value.
+    """
+
+    literals: MomentMatcher
+    known: TokenSet
+    value: Callable[[Token], str]
+
+    def since(self, text: str) -> TokenSet:
+        """Return the tokens of values at or after a text."""
+        return self._since_day(text)
+
+    def behind(self, value: str) -> TokenSet:
+        """Return the tokens of values after one."""
+        return self.since(value + NEXT) if value else self.known
+
+    def within(self, first: str, last: str) -> TokenSet:
+        """Return the tokens of values from one to another."""
+        return (self.since(first) if first else EVERY) & ~self.behind(last)
+
+    @property
+    def parts(self) -> tuple[TokenSet, ...]:
+        """The tokens with a value, in parts in each of which tokens are in the order of days."""
+        return (_DAY_ALONE, _WITH_START)
+
+    def reached(self, token: Token, *, is_descending: bool) -> str:
+        """Return a text before which, or descending after which, there are no values of tokens behind this one."""
+        return f"{token.day}{LAST}" if is_descending else token.day
 
     def tokens(self, condition: FieldCondition) -> TokenSet:
         """Return the tokens of the children that match; raise UnsupportedComparison or UnansweredFunction."""
         match condition:
             case InList(_, values):
-                return TokenSet.of_ranges(self._compared(ComparisonOperator.EQ, value).bounds for value in values)
+                return TokenSet.union(self._compared(ComparisonOperator.EQ, value) for value in values)
             case FieldComparison(_, operator, value):
                 return self._compared(operator, value)
             case FunctionComparison(function, _, operator, value):
                 if (period := PERIODS.get(function)) is None:
                     raise UnansweredFunction(function)
-                first, end = map(_day_text, period(value))
-                return _beside(operator, first, end)
+                first, end = (self._since_day(_digits(at)[:_DAY_DIGITS]) for at in period(value))
+                return self._beside(operator, first, end)
         raise UnsupportedComparison("is compared by eq, ne, gt, ge, lt, le and in")
 
     def _compared(self, operator: ComparisonOperator, value: FilterLiteral) -> TokenSet:
         if value.type is LiteralType.NULL:
-            return {ComparisonOperator.EQ: _UNKNOWN, ComparisonOperator.NE: _KNOWN}.get(operator, NONE)
+            return {ComparisonOperator.EQ: ~self.known, ComparisonOperator.NE: self.known}.get(operator, NONE)
         if value.type is not self.literals.literal_type:
             raise UnsupportedComparison(f"is compared with {self.literals.literal_type}")
-        day = int(self.literals.parse_number(value.text))
-        return _beside(operator, _day_text(day), _day_text(day + _DAY_MILLISECONDS))
+        first, end = map(self.since, self._period(self.literals.parse_number(value.text)))
+        return self._beside(operator, first, end)
 
-    def patterns(self, tokens: TokenSet) -> list[str]:
-        """Return regular expressions of a set of tokens, each shorter than Elasticsearch's limit."""
-        parts = [f"{part}.*" for start, end in tokens.ranges for part in _parts(start, end)]
-        return ["|".join(parts[at : at + _ALTERNATIVES]) for at in range(0, len(parts), _ALTERNATIVES)]
+    def _period(self, milliseconds: Decimal) -> tuple[str, str]:
+        """Return the texts at which a value begins and ends."""
+        first = int(milliseconds)
+        return _digits(first)[:_DAY_DIGITS], _digits(first + _DAY_MILLISECONDS)[:_DAY_DIGITS]
+
+    def _since_day(self, text: str) -> TokenSet:
+        return TokenSet((f"-{text}", "0", text)) & self.known
+
+    def _beside(self, operator: ComparisonOperator, first: TokenSet, end: TokenSet) -> TokenSet:
+        """Return the tokens of values beside those of a period, by the tokens since its beginning and its end."""
+        match operator:
+            case ComparisonOperator.EQ:
+                return first & ~end
+            case ComparisonOperator.NE:
+                return ~(first & ~end)
+            case ComparisonOperator.GT:
+                return end
+            case ComparisonOperator.GE:
+                return first
+            case ComparisonOperator.LT:
+                return self.known & ~first
+            case ComparisonOperator.LE:
+                return self.known & ~end
 
 
-def _day_text(milliseconds: int) -> str:
-    """Return what begins the tokens of the day with an instant."""
+class StartMatcher(TokenMatcher):
+    """The start, an instant: that of a day is on this day in UTC, on the one before, or on the next."""
+
+    def since(self, text: str) -> TokenSet:
+        """Return the tokens of starts at or after a text."""
+        day = text[:_DAY_DIGITS]
+        before, after = _neighbours(day)
+        ends = (f"{before}-{text}", f"{before}{LAST}", f"{day}-{text}", f"{day}{LAST}", f"{after}-{text}")
+        return TokenSet(ends) if before < day else TokenSet((END,))
+
+    @property
+    def parts(self) -> tuple[TokenSet, ...]:
+        """The tokens with a start."""
+        return (_WITH_START,)
+
+    def reached(self, token: Token, *, is_descending: bool) -> str:
+        """Return a text before which, or descending after which, there are no starts of tokens behind this one."""
+        before, after = _neighbours(token.day)
+        return f"{after}{LAST}" if is_descending else before
+
+    def _period(self, milliseconds: Decimal) -> tuple[str, str]:
+        return _digits(ceil(milliseconds)), _digits(floor(milliseconds) + 1)
+
+
+class DayAndStartMatcher(TokenMatcher):
+    """The day, then the start: an order."""
+
+    def since(self, text: str) -> TokenSet:
+        """Return the tokens of days and starts at or after a text."""
+        day, start = text[:_DAY_DIGITS], text[_DAY_DIGITS:]
+        return TokenSet((f"-{day}{NEXT}", "0", f"{day}-{start.lstrip(NEXT)}")) if start else self._since_day(day)
+
+
+def _digits(milliseconds: int) -> str:
     try:
-        return f"{_EPOCH + dt.timedelta(milliseconds=milliseconds):%Y%m%d}".rjust(_DIGITS, "0")
+        return instant_text(_EPOCH + dt.timedelta(milliseconds=milliseconds))
     except OverflowError:
-        return _END
+        return END
 
 
-def _parts(start: str, end: str | None) -> Iterator[str]:
-    if start < "0":
-        yield UNKNOWN_DAY
-    if end == "0" or start >= _END:
-        return
-    first = int(max(start, "0").ljust(_DIGITS, "0"))
-    last = 10**_DIGITS if end is None or end == _END else int(end)
-    if first < last:
-        yield f"<{first:0{_DIGITS}}-{last - 1:0{_DIGITS}}>"
+def _neighbours(day: str) -> tuple[str, str]:
+    """Return the days before and after one; of a text that is no day, texts behind all days."""
+    try:
+        at = dt.datetime.strptime(day, "%Y%m%d").replace(tzinfo=dt.UTC)
+    except ValueError:
+        return END, END
+    before = instant_text(at - _DAY) if at.toordinal() > 1 else ""
+    after = instant_text(at + _DAY) if at < dt.datetime.max.replace(tzinfo=dt.UTC) - _DAY else END
+    return before[:_DAY_DIGITS] or "0" * _DAY_DIGITS, after[:_DAY_DIGITS]
 
 
-def _beside(operator: ComparisonOperator, first: str, end: str) -> TokenSet:
-    """Return the tokens of values equal to, before or behind those between two texts; unknown values differ."""
-    match operator:
-        case ComparisonOperator.EQ:
-            return TokenSet.between(first, end)
-        case ComparisonOperator.NE:
-            return ~TokenSet.between(first, end)
-        case ComparisonOperator.GT:
-            return TokenSet((end,))
-        case ComparisonOperator.GE:
-            return TokenSet((first,))
-        case ComparisonOperator.LT:
-            return TokenSet.between("0", first)
-        case ComparisonOperator.LE:
-            return TokenSet.between("0", end)
+BY_DAY = TokenMatcher(DateMatcher(TOKENS), _WITH_DAY, lambda token: token.day)
+BY_START = StartMatcher(TimestampMatcher(TOKENS), _WITH_START, lambda token: token.start)
+BY_DAY_AND_START = DayAndStartMatcher(BY_DAY.literals, _WITH_DAY, lambda token: token.day + token.start)
 
 
-async def count_tokens(call: RequestContext, selection: Selection, matcher: TokenMatcher, tokens: TokenSet) -> int:
+async def count_tokens(call: RequestContext, selection: Selection, tokens: TokenSet) -> int:
     """Return the number of tokens of a set that the selected documents have."""
-    if not (patterns := matcher.patterns(tokens)):
+    if not (patterns := tokens.patterns):
         return 0
     counted = {
-        str(at): {"terms": {"field": matcher.field, "include": pattern, "size": 1}}
-        for at, pattern in enumerate(patterns)
+        str(at): {"terms": {"field": TOKENS, "include": pattern, "size": 1}} for at, pattern in enumerate(patterns)
     }
     body: Body = {"size": 0, "track_total_hits": False, "query": selection.query(), "aggs": counted}
     found = orjson.loads(await call.search(selection.resource, body))["aggregations"].values()
     # The size of the greatest bucket, and that of all others.
     greatest = sum(int(each["doc_count"]) for one in found for each in one["buckets"])
     return greatest + sum(int(one.get("sum_other_doc_count", 0)) for one in found)
-
-
-BY_DAY = TokenMatcher(DAYS, DateMatcher(DAYS))

@@ -41,15 +41,19 @@ _CHANGES: dict[str, Any] = {
 
 
 def test_numbers_are_those_of_the_source_and_features_are_joined() -> None:
-    found = search_fields(parse_line(LISTING, envelope(LISTING, _CHANGES)))
+    found = search_fields(parse_line(LISTING, envelope(LISTING, _CHANGES, property_time_zone="America/Los_Angeles")))
     assert (found["list_price"], found["living_area"]) == (350_000.5, 1200)
     assert (found["latitude"], found["square_feet"], found["created"]) == (47.61, 10018.8, 86_400_000)
     assert (found["city"], found["has_pool"], found["heating"]) == ("Kent", False, ["Gas", "Oil", "Wood"])
     assert found["photo_count"] == 2
-    assert found["open_house_days"] == ["20261128-20261128T130000", "--T093000", "20261128-20261128T130000-2"]
+    assert found["open_house_tokens"] == [
+        "20261128-20261128210000-20261128T130000",
+        "--T093000",
+        "20261128-20261128210000-20261128T130000-2",
+    ]
     assert not {"longitude", "association_fee", "roof", "ghosts"} & found.keys()
     empty = search_fields(parse_line(LISTING, envelope(LISTING, {"OpenHouse": []})))
-    assert not {"open_house_count", "open_house_days"} & empty.keys()
+    assert not {"open_house_count", "open_house_tokens"} & empty.keys()
 
 
 def test_a_value_of_any_type_is_found_as_the_text_that_is_shown() -> None:
@@ -66,7 +70,7 @@ def test_a_value_of_any_type_is_found_as_the_text_that_is_shown() -> None:
 
 @pytest.mark.parametrize("lacking", [frozenset(Conversion), _ADDED_FIRST | _ADDED_LATER, _ADDED_FIRST, _ADDED_LATER])
 def test_a_document_of_an_earlier_version_is_completed_from_its_record(lacking: frozenset[Conversion]) -> None:
-    document = parse_line(LISTING, envelope(LISTING, _CHANGES))
+    document = parse_line(LISTING, envelope(LISTING, _CHANGES, property_time_zone="America/Los_Angeles"))
     record = [field for field in LISTING.search_fields if field.origin is FieldOrigin.RECORD]
     added = {"clock", "sequence"} | {field.name for field in record if field.conversion in lacking}
     kept = {name: value for name, value in search_fields(document).items() if name not in added}
@@ -77,7 +81,9 @@ def test_a_document_of_an_earlier_version_is_completed_from_its_record(lacking: 
 
 
 def test_a_document_of_this_version_and_a_tombstone_are_not_touched() -> None:
-    source = parse_line(LISTING, envelope(LISTING, _CHANGES)).stamped_source(1, 2)
+    source = parse_line(LISTING, envelope(LISTING, _CHANGES, property_time_zone="America/Los_Angeles")).stamped_source(
+        1, 2
+    )
     assert missing_values(LISTING).complete(source) is source
     tombstone = encode_document(b'{"id":"x","feed_key":"a:x"', 1, 2, None)
     assert missing_values(LISTING).complete(tombstone) is tombstone
