@@ -6,6 +6,7 @@ the filter are compared. Comparisons with a day or a start divide children by th
 tokens between two bounds they are true or false, and what is left of the filter is a condition on parents.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial, reduce
@@ -86,8 +87,19 @@ class ChildCondition:
         """The conditions on parents, each with the tokens of the children that it decides for."""
         if self.expression is None:
             return (ChildPart(_ALL, EVERY),)
-        cuts = sorted({"", *(bound for tokens in self.tokens.values() for bound in tokens.bounds)})
-        left = [_left_of(self.expression, {one: tokens.has(at) for one, tokens in self.tokens.items()}) for at in cuts]
+        turned: defaultdict[str, list[FieldCondition]] = defaultdict(list, {"": []})
+        for one, tokens in self.tokens.items():
+            for bound in tokens.bounds:
+                turned[bound].append(one)
+        cuts, left = sorted(turned), list[FilterExpression]()
+        found: dict[tuple[bool, ...], FilterExpression] = {}
+        values = dict.fromkeys(self.tokens, False)
+        for at in cuts:
+            values |= {one: not values[one] for one in turned[at]}
+            # Most cuts divide tokens that the same comparisons hold for.
+            if (key := tuple(values.values())) not in found:
+                found[key] = _left_of(self.expression, values)
+            left.append(found[key])
         return tuple(
             ChildPart(
                 _of_parents(rest, self.child_set.key),
