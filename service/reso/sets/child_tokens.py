@@ -7,6 +7,7 @@ import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from math import ceil, floor
 
 import orjson
@@ -151,15 +152,19 @@ def _digits(milliseconds: int) -> str:
         return END
 
 
+@lru_cache(4096)
 def _neighbours(day: str) -> tuple[str, str]:
     """Return the days before and after one; of a text that is no day, texts behind all days."""
     try:
-        at = dt.datetime.strptime(day, "%Y%m%d").replace(tzinfo=dt.UTC)
+        at = dt.date.fromisoformat(day)
     except ValueError:
         return END, END
-    before = instant_text(at - _DAY) if at.toordinal() > 1 else ""
-    after = instant_text(at + _DAY) if at < dt.datetime.max.replace(tzinfo=dt.UTC) - _DAY else END
-    return before[:_DAY_DIGITS] or "0" * _DAY_DIGITS, after[:_DAY_DIGITS]
+    before = _day_text(at - _DAY) if at > dt.date.min else "0" * _DAY_DIGITS
+    return before, _day_text(at + _DAY) if at < dt.date.max else END
+
+
+def _day_text(at: dt.date) -> str:
+    return at.isoformat().replace("-", "")
 
 
 BY_DAY = TokenMatcher(DateMatcher(TOKENS), _WITH_DAY, lambda token: token.day)
