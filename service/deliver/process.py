@@ -19,7 +19,7 @@ from service.app import create_app
 from service.deliver.courier import Courier, Superseded
 from service.deliver.sender import Sender
 from service.deliver.settings import DeliverSettings
-from service.deliver.subscriptions import ProgressStore, Subscription, decode_subscription
+from service.deliver.subscriptions import MAX_SUBSCRIPTIONS, ProgressStore, Subscription, decode_subscription
 from service.errors import ApiError
 from service.search.cached_value import CacheAges, CachedValue
 from service.search.shared_state import DocumentSet, DocumentSetReader
@@ -32,6 +32,7 @@ _BEAT_SECONDS = 10.0
 _WAIT_FOR_INDEX_SECONDS = 5.0
 # Of what every request of the service reads, in a process that sends what has changed within a second or two.
 _FRESH_SECONDS = 0.5
+_TURN_SECONDS = 60.0
 
 _log = logging.getLogger("service")
 
@@ -136,8 +137,9 @@ async def open_deliveries(
 ) -> AsyncIterator[Deliveries]:
     """Open the services of a worker, without its port, and what sends deliveries; `options` are those of the app."""
     own = settings.of(DeliverSettings)
-    # One process reads for many subscriptions, which may have the same key.
-    quick = replace(settings, fresh_seconds=_FRESH_SECONDS, stale_seconds=2 * _FRESH_SECONDS, key_concurrency=0)
+    # One process reads for many subscriptions, which may have the same key: each waits for its turn.
+    patient = replace(settings, key_concurrency=0, queue=MAX_SUBSCRIPTIONS, queue_seconds=_TURN_SECONDS)
+    quick = replace(patient, fresh_seconds=_FRESH_SECONDS, stale_seconds=2 * _FRESH_SECONDS)
     runner = web.AppRunner(app := create_app(quick, connection, **options))
     await runner.setup()
     try:
