@@ -127,7 +127,7 @@ class SubscriptionStore:
     async def edit(self, name: str, **changes: Any) -> Subscription:
         """Replace members of a subscription; raise UnusableSubscription for an unknown name."""
         stored = await self.get(name)
-        subscription = msgspec.structs.replace(stored.subscription, **changes)
+        subscription = msgspec.structs.replace(stored.subscription, edits=stored.subscription.edits + 1, **changes)
         condition = {"if_seq_no": stored.seq_no, "if_primary_term": stored.primary_term}
         await self._write(self._index, subscription.id, subscription, **condition)
         shown = {"is_paused": subscription.is_paused}
@@ -350,7 +350,7 @@ async def _load_all(store: SubscriptionStore) -> tuple[list[_Stored], dict[str, 
 
 def _as_json(subscription: Subscription, progress: Progress | None) -> dict[str, Any]:
     members: dict[str, Any] = msgspec.to_builtins(subscription)
-    for secret in ("secret", "bearer", "positions", "start", "starts", "is_paused"):
+    for secret in ("secret", "bearer", "positions", "start", "starts", "is_paused", "edits"):
         del members[secret]
     if progress is None:
         return members

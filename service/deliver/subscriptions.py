@@ -66,6 +66,7 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     positions: dict[str, FeedPosition] = {}
     starts: int = 1
     is_paused: bool = False
+    edits: int = 0  # each has the next attempt made at once
 
     def parameters(self) -> dict[str, str]:
         """Return the parameters of `/changes` that choose what is sent."""
