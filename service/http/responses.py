@@ -5,7 +5,7 @@ import re
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -20,6 +20,7 @@ from yarl import URL
 
 from cluster.settings import SettingError
 from cluster.zstd import zstd
+from service.background import in_turns
 from service.http.negotiation import JSON, ContentCoding
 from service.http.requests import negotiate_coding
 from service.keys.api_key import mask_keys
@@ -65,6 +66,8 @@ def add_common_headers(response: web.StreamResponse, request_id: str, request: w
 
 # Below this size a join costs less than writing the buffers one by one.
 _MIN_SCATTERED_BYTES = 65_536
+# What a transport copies and sends in a millisecond: it copies what it is given up to three times.
+_WRITTEN_BYTES = 1_000_000
 
 # One record as JSON text: bytes of its own, or a view into the response that it came in.
 JsonBytes = bytes | memoryview
@@ -100,15 +103,30 @@ class BufferListPayload(Payload):
 
     async def _write_buffers(self, stream: StreamWriter) -> None:
         stream.send_headers()
-        if stream.transport is None or stream.transport.is_closing():
-            raise ClientConnectionResetError("The client has disconnected.")
-        stream.transport.writelines(self.buffers)
+        async for piece in in_turns(_pieces(self.buffers)):
+            if stream.transport is None or stream.transport.is_closing():
+                raise ClientConnectionResetError("The client has disconnected.")
+            stream.transport.writelines(piece)
         await stream.drain()
 
     async def close(self) -> None:
         """Release the buffers: aiohttp holds a response until the next one on the same connection."""
         await super().close()
         self._value = self.buffers = ()
+
+
+def _pieces(buffers: Iterable[JsonBytes]) -> Iterator[list[JsonBytes]]:
+    """Yield buffers in lists of some `_WRITTEN_BYTES`; a larger buffer is divided."""
+    piece, size = list[JsonBytes](), 0
+    for buffer in buffers:
+        for at in range(0, len(buffer), _WRITTEN_BYTES):
+            part = buffer if len(buffer) <= _WRITTEN_BYTES else memoryview(buffer)[at : at + _WRITTEN_BYTES]
+            if size and size + len(part) > _WRITTEN_BYTES:
+                yield piece
+                piece, size = [], 0
+            piece.append(part)
+            size += len(part)
+    yield piece
 
 
 def json_response(

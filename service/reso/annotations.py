@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 import orjson
 
-from service.background import batches_in_turns
+from service.background import in_turns
 from service.request_context import RequestContext
 from service.reso.entity_events import EVENT_ENTITY_SET, EVENT_PROPERTIES, SEQUENCE_PROPERTY
 from service.reso.metadata import NAMESPACE
@@ -27,7 +27,6 @@ _NULL = msgspec.Raw(b"null")
 # The types of JSON that tell their own: texts and booleans.
 _SELF_EVIDENT = frozenset({EdmType.STRING, EdmType.BOOLEAN})
 _LONG_NUMBERS = frozenset({EdmType.INT64, EdmType.DECIMAL})
-_ROWS_OF_A_TURN = 50
 
 
 class _EntityType(NamedTuple):
@@ -55,17 +54,20 @@ def _annotated(types: Mapping[str, EdmType], chosen: Format) -> dict[str, EdmTyp
     }
 
 
-async def annotated(call: RequestContext, name: str, encoded: bytes) -> bytes:
-    """Return encoded entities of a set, a JSON array, as the format of the request has them."""
+async def annotated(call: RequestContext, name: str, encoded: list[bytes]) -> list[bytes]:
+    """Return parts of encoded entities of a set, as the format of the request has them."""
     chosen: Format = call.parameters[FORMAT]
     if not chosen.is_annotated:
         return encoded
     selected: Collection[str] | None = call.parameters[SELECT]
     of_set, root = _EntityType.of(name, chosen), service_root_url(call)
     rows: list[bytes] = []
-    async for some in batches_in_turns(_decode_rows(encoded), _ROWS_OF_A_TURN):
-        rows += [_encode(_entity(chosen, root, of_set, row, selected)) for row in some]
-    return b"[%b]" % b",".join(rows)
+    for part in encoded:
+        rows += [
+            _encode(_entity(chosen, root, of_set, row, selected))
+            async for row in in_turns(_decode_rows(b"[%b]" % part))
+        ]
+    return rows
 
 
 def annotated_value(chosen: Format, edm: EdmType, value: object) -> dict[str, object]:

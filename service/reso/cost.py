@@ -16,18 +16,20 @@ from service.search.query import Clause
 # Milliseconds of processor time, here and in Elasticsearch, that count as one request. A page takes as much.
 _OF_A_REQUEST = 10.0
 MAX_FILTER_COST = 10
-_EXPANDED_ROW, _COMPARED_PARENT = 0.03, 0.1
+_EXPANDED_ROW, _COMPARED_PARENT, _LOOKED_UP_KEY = 0.03, 0.1, 0.004
+# Of a row that is skipped, and for each property that it is ordered by.
+_SKIPPED_ROW, _SORT_VALUE = 0.03, 0.0015
 
 
 class Searched(NamedTuple):
     """What a request searches: clauses by resource, and the parents whose children are compared one by one.
 
-    `skipped_row` is the time that it takes to read a row that is skipped.
+    `ordered_by` is the number of the properties that rows are ordered by.
     """
 
     clauses: Iterable[tuple[Resource, Iterable[Clause]]]
     compared_parents: int = 0
-    skipped_row: float = 0.03
+    ordered_by: int = 1
 
     @property
     def milliseconds(self) -> float:
@@ -42,7 +44,13 @@ async def charge_page(call: RequestContext, searched: Searched, rows: int) -> No
     of_filter = searched.milliseconds * (1 + bool(is_counted) + bool(skipped))
     _refuse_costly(of_filter)
     expanded = (len(sent.get(EXPAND) or ()) + sent[FORMAT].is_annotated) * rows
-    await _charge(call, of_filter + searched.skipped_row * skipped + _EXPANDED_ROW * expanded)
+    of_skipped = (_SKIPPED_ROW + _SORT_VALUE * (searched.ordered_by - 1)) * skipped
+    await _charge(call, of_filter + of_skipped + _EXPANDED_ROW * expanded)
+
+
+async def charge_looked_up(call: RequestContext, keys: int) -> None:
+    """Count a request again whose number takes a look-up of so many keys; raise RateLimited before that."""
+    await _charge(call, _LOOKED_UP_KEY * keys)
 
 
 async def charge_count(call: RequestContext, searched: Searched) -> None:

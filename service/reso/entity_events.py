@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import msgspec
@@ -37,17 +37,17 @@ from service.reso.filter.expression import (
     fold,
 )
 from service.reso.filter.value_matchers import MAX_INT64, ConstantMatcher, IntegerMatcher
-from service.reso.ordering import Position, SkipToken, SortKind, skip_positions
+from service.reso.ordering import Position, SkipToken, SortKind
 from service.reso.protocol import FILTER, ORDER_BY, SELECT, EventsForgotten, entity_url, service_root_url
 from service.reso.sets.declarations import ENTITY_SET_BY_RESOURCE
 from service.reso.sets.edm_types import EdmType
 from service.reso.sets.entity_rows import DocumentPosition, count_documents, find_moves, read_doc_values
 from service.search.cached_value import CachedValue
 from service.search.engine import SearchEngine
-from service.search.query import Clause, scope_clauses, spellings, terms
+from service.search.query import Body, Clause, scope_clauses, spellings, terms
+from service.search.responses import parse_hits
 
 _CONCURRENT_READS = 16
-_POSITIONS_AT_ONCE = 1_000
 
 
 class _PublicationColumns:
@@ -336,11 +336,22 @@ class EventPageSource:
         return events
 
     async def position_after(self, number: int) -> Position | None:
-        """Return the position after the first `number` events, None if there are fewer."""
-        return await skip_positions(self._read_positions, number, _POSITIONS_AT_ONCE)
+        """Return the position after the first `number` events, None if there are fewer.
 
-    async def _read_positions(self, after: Position, size: int) -> list[Position]:
-        return [self.position(event) for event in await self._read(after, size)]
+        Each resource is searched once: Elasticsearch sorts all of its events for each search.
+        """
+        parts = await asyncio.gather(*(self._numbers(resource, number) for resource in self.clauses))
+        numbers = sorted((one for part in parts for one in part), reverse=self.is_descending)
+        return (numbers[number - 1],) if len(numbers) >= number else None
+
+    async def _numbers(self, resource: Resource, size: int) -> list[int]:
+        """Return the numbers of the first events of a resource."""
+        if not (upto := self.ledger.published_sequence(resource.alias)):
+            return []
+        body = self._body(resource, 0, upto, size) | {"stored_fields": "_none_"}
+        hits = parse_hits(await self.call.search(resource, body, upto))
+        read = partial(self.ledger.event_number, resource.alias)
+        return [number async for hit in in_turns(hits) if (number := read(hit["sort"][0])) is not None]
 
     async def count(self) -> int:
         """Return the total number of events."""
@@ -349,13 +360,13 @@ class EventPageSource:
     def position(self, row: EntityEvent) -> Position:
         return (row.number,)
 
-    async def encode_rows(self, rows: Sequence[EntityEvent]) -> bytes:
-        """Return events as a JSON array."""
+    async def encode_rows(self, rows: Sequence[EntityEvent]) -> list[bytes]:
+        """Return events as JSON objects."""
         for resource in {event.resource for event in rows}:
             keys = [event.key for event in rows if event.resource is resource]
             if self.call.sent is not None:
                 self.call.sent.events(resource, keys, self.ledger.published_sequence(resource.alias))
-        return b"[%b]" % b",".join([self._encode_event(event) async for event in in_turns(rows)])
+        return [self._encode_event(event) async for event in in_turns(rows)]
 
     def _encode_event(self, event: EntityEvent) -> bytes:
         entity = ENTITY_SET_BY_RESOURCE[event.resource].name
@@ -382,8 +393,7 @@ class EventPageSource:
             low = self.ledger.sequence_at(alias, int(position[0] or 0))
         if low >= high:
             return []
-        order = {"sort": [{"sequence": "desc" if self.is_descending else "asc"}]}
-        body = {"size": size, "track_total_hits": False, "query": self._query(resource, low, high), **order}
+        body = self._body(resource, low, high, size)
         upto = self.ledger.published_sequence(alias)
         documents = await read_doc_values(self.call, resource, body, DocumentPosition, upto)
         numbered = ((self.ledger.event_number(alias, sequence), name) for name, sequence in documents)
@@ -395,6 +405,10 @@ class EventPageSource:
         if not (upto := self.ledger.published_sequence(resource.alias)):
             return 0
         return await count_documents(self.call, resource, self._query(resource, 0, upto), upto)
+
+    def _body(self, resource: Resource, low: int, high: int, size: int) -> Body:
+        order = {"sort": [{"sequence": "desc" if self.is_descending else "asc"}]}
+        return {"size": size, "track_total_hits": False, "query": self._query(resource, low, high), **order}
 
     def _query(self, resource: Resource, low: int, high: int) -> Clause:
         published: Clause = {"range": {"sequence": {"gt": low, "lte": high}}}

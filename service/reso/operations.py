@@ -232,7 +232,8 @@ async def _read_entity(entity_set: EntitySet, call: RequestContext, source: Page
             if call.sent is not None:
                 call.sent.absent(resource, key)
         raise NotFound(f"There is no {entity_set.name} with {entity_set.key} {key!r}.")
-    return (await source.encode_rows(rows))[1:-1]
+    [entity] = await source.encode_rows(rows)
+    return entity
 
 
 async def list_events(call: RequestContext) -> web.Response:
@@ -245,7 +246,8 @@ async def show_event(call: RequestContext) -> web.Response:
     if number.isascii() and number.isdigit():
         source = await query_event(call, number)
         if rows := await source.rows(_SINGLE_ROW, 1):
-            return await entity_response(call, source.name, (await source.encode_rows(rows))[1:-1])
+            [entity] = await source.encode_rows(rows)
+            return await entity_response(call, source.name, entity)
     raise NotFound(f"There is no {EVENT_ENTITY_SET} with {SEQUENCE_PROPERTY} {number!r}.")
 
 

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from service.errors import InvalidRequest
 from service.feed.progress import ReadSpan, latest_watermark, observe
-from service.http.responses import API_KEY_PARAMETER, NO_STORE, JsonBytes, json_response
+from service.http.responses import API_KEY_PARAMETER, NO_STORE, JsonBytes, json_array, json_response
 from service.keys.api_key import mask_keys
 from service.parameters.types import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 from service.request_context import RequestContext
@@ -105,8 +105,8 @@ class PageSource(Protocol[RowT]):
     def position(self, row: RowT) -> Position:
         """Return the position of a row."""
 
-    async def encode_rows(self, rows: Sequence[RowT]) -> bytes:
-        """Return rows as a JSON array, which the response sends."""
+    async def encode_rows(self, rows: Sequence[RowT]) -> list[bytes]:
+        """Return rows as JSON objects, which the response sends: in order, each part one or several after commas."""
 
 
 async def page_response(call: RequestContext, source: PageSource[RowT]) -> web.Response:
@@ -202,7 +202,7 @@ async def _page_body(
     count_member = b"" if count is None else b'"@odata.count":' + number % count + b","
     before = b'{%b%b"value":' % (_context_member(call, source.name), count_member)
     after = b"}" if following is None else b',"@odata.nextLink":%b}' % orjson.dumps(mask_keys(following))
-    return [before, await annotated(call, source.name, await source.encode_rows(rows)), after]
+    return json_array(await annotated(call, source.name, await source.encode_rows(rows)), before, after)
 
 
 def context(call: RequestContext, fragment: str) -> dict[str, str]:
@@ -222,6 +222,6 @@ def _context_member(call: RequestContext, name: str, suffix: str = "") -> bytes:
 
 
 async def entity_response(call: RequestContext, name: str, encoded: bytes) -> web.Response:
-    entity = (await annotated(call, name, b"[%b]" % encoded))[1:-1]
+    [entity] = await annotated(call, name, [encoded])
     body = b"{%b%b" % (_context_member(call, name, "/$entity"), entity[1:])
     return json_response([body], RESPONSE_HEADERS, call.parameters[FORMAT].content_type)

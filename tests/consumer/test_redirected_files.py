@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from aiohttp import TCPConnector
 
-from brokerage_feed.errors import FeedRequestRejected
+from brokerage_feed.errors import FeedRequestRejected, FeedUnavailable
 from brokerage_feed.feed import Feed
-from brokerage_feed.limits import Network, NotingConnector, network_of
+from brokerage_feed.limits import FeedLimits, Network, NotingConnector, network_of
 from brokerage_feed.published_files import FileUpdater
 from tests.consumer.conftest import ServedStandIn, open_pull, run
 from tests.consumer.stand_in_files import PublishedStandIn
@@ -89,6 +89,33 @@ async def test_a_service_with_tls_redirects_to_nothing_less(tmp_path: Path, monk
             FeedRequestRejected, match="redirects to http://localhost, which is not followed: only https"
         ):
             await feed.download("listings", file, tmp_path / "file")
+
+
+@pytest.mark.parametrize("fault", ["of another host", "of an unknown authority"])
+@pytest.mark.parametrize("of_store", [False, True])
+async def test_whose_certificate_is_not_its_own_gets_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, *, of_store: bool
+) -> None:
+    authority, other = Authority(tmp_path), Authority(tmp_path)
+    trusting = ssl.create_default_context(cafile=(authority if fault == "of another host" else other).path)
+    monkeypatch.setattr("aiohttp.connector._SSL_CONTEXT_VERIFIED", trusting)
+    stand_in = StandInService()
+    stand_in.put("listings", "k1")
+    published = stand_in.publish("listings", 1)
+    store = StandInStore(published)
+    name = "elsewhere.test" if fault == "of another host" else "localhost"
+    wrong = authority.server(authority.ca.issue_cert(name))
+    reply = store.reply if of_store else stand_in.reply
+    async with serving(http(reply), wrong) as bad, serving(http(stand_in.reply)) as good:
+        published.elsewhere = bad.url
+        limits = FeedLimits(file_hosts=frozenset({"localhost"}))
+        async with Feed(good.url if of_store else bad.url, KEY, {}, attempts=1, limits=limits) as feed:
+            listed = (await feed.published("listings")).files if of_store else []
+            asked = feed.download("listings", listed[0], tmp_path / "file") if listed else feed.published("listings")
+            with pytest.raises(FeedUnavailable, match="CERTIFICATE_VERIFY_FAILED"):
+                await asked
+    assert not store.asked
+    assert of_store or not stand_in.asked
 
 
 @pytest.fixture

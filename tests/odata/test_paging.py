@@ -1,10 +1,14 @@
 """Next links: nothing is lost or repeated while records change, and each key comes once."""
 
 from itertools import product
+from typing import Any
 
 import pytest
 from yarl import URL
 
+from mappings import Resource
+from service.keys.store import KeyGrant, KeyStore
+from service.request_context import RequestContext
 from tests.feed.feed_client import deleted_listing, listing
 from tests.odata.conftest import SHARED_KEY, MarketClient
 
@@ -43,10 +47,58 @@ async def test_the_count_is_that_of_the_rows_however_many_keys_are_looked_for_at
 ) -> None:
     # The last keys are a part of a page, a whole one, and all there are.
     for at_once, key in product((1, 2, 3, 4, 5, 6, 7), ("all", "a")):
-        monkeypatch.setattr("service.reso.sets.entity_rows._BATCH_SIZE", at_once)
+        monkeypatch.setattr("service.reso.sets.entity_rows._KEYS_OF_A_BATCH", at_once)
         for question in ({}, {"filter": "StandardStatus eq 'Closed'"}):
             page = await market.page("Property", key, count="true", **question)
             assert page["@odata.count"] == len(page["value"]) > 0
+
+
+async def test_a_count_costs_as_many_requests_as_its_keys_take(
+    market: MarketClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = KeyStore(market.bench.client, market.bench.connection.keys_index)
+    market.keys["counting"] = (await store.create(KeyGrant("c", all_companies=True, rate=1, burst=50))).reveal()
+    monkeypatch.setattr("service.reso.cost._LOOKED_UP_KEY", 10.0)
+    remaining = []
+    for at_once in (10_000, 3):  # six sold listings are less than a batch, and more than one
+        monkeypatch.setattr("service.reso.sets.entity_rows._KEYS_OF_A_BATCH", at_once)
+        reply = await market.request("Property/$count", "counting")
+        assert reply.raw == b"11"
+        remaining.append(int(reply.headers["X-RateLimit-Remaining"]))
+    assert remaining == [49, 43]
+
+
+@pytest.mark.parametrize("at_once", [1, 100])
+async def test_what_is_skipped_are_the_rows_before(
+    market: MarketClient, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr("service.reso.sets.skipped_rows._NAMED_AT_ONCE", at_once)
+    await market.update(listing("S1", "b", 20, price=9), listing("S2", "a", 21, price=1))  # as two sold listings
+    orders = [None, "ListingKey desc", "ListPrice desc,ClosePrice"]
+    for order, condition in product(orders, (None, "StandardStatus eq 'Closed'")):
+        asked = {"orderby": order, "filter": condition, "select": "ListingKey"}
+        keys = [row["ListingKey"] for row in (await market.page("Property", **asked))["value"]]
+        assert len(keys) == (11 if condition is None else 3)
+        for number in range(len(keys) + 2):
+            page = await market.page("Property", skip=number, top=2, **asked)
+            assert [row["ListingKey"] for row in page["value"]] == keys[number : number + 2], (order, number)
+
+
+@pytest.mark.parametrize("path", ["Property?$orderby=ListPrice,City&", "Property?", "EntityEvent?"])
+async def test_skipped_rows_are_sorted_once_for_each_resource(
+    unchanged: MarketClient, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    sizes: list[int] = []
+    search = RequestContext.search
+
+    async def recorded(call: RequestContext, resource: Resource, body: dict[str, Any], *rest: Any) -> bytes:
+        sizes.append(body["size"])
+        return await search(call, resource, body, *rest)
+
+    monkeypatch.setattr(RequestContext, "search", recorded)
+    assert (await unchanged.request(URL(f"{unchanged.root}/{path}$skip=2345", encoded=True))).body["value"] == []
+    # The others look up the keys of sold listings.
+    assert {size for size in sizes if size > len(_KEYS)} == {2345}
 
 
 async def test_what_stays_comes_once_while_everything_else_changes(market: MarketClient) -> None:

@@ -8,13 +8,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from types import FrameType, SimpleNamespace
+from typing import Any
 
+import orjson
 import pytest
 from yarl import URL
 
+from mappings import LISTING
 from service.background import in_turns
 from service.reso.entity_events import EVENT_ENTITY_SET
+from service.reso.sets.child_query import ChildPageSource
+from service.reso.sets.child_selection import ChildRow
+from service.reso.sets.child_sets import CHILD_SETS, Child, ChildKey
 from service.reso.sets.declarations import ENTITY_SETS
+from service.reso.sets.entity_set import EntityHeader
 from tests.odata.odata_client import ODataClient
 from tests.odata.worst_requests import WorstRequest, worst_requests
 
@@ -73,6 +80,23 @@ def _calls_of_callbacks() -> Iterator[list[int]]:
         yield counts
     finally:
         Handle._run = run  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("name", CHILD_SETS)
+async def test_children_are_encoded_in_turns(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr("service.background._TURN_SECONDS", 0.0)
+    child_set, turns = CHILD_SETS[name], count()
+    parent: Any = SimpleNamespace(ListingID="1")
+    children = [Child(ChildKey("p", str(at)), {}, at, parent, EntityHeader("p", 0)) for at in range(200)]
+    call: Any = SimpleNamespace(sent=None)
+    records: Any = None
+    source = ChildPageSource(call, child_set, records, tuple(child_set.properties.values()))
+    encoding = asyncio.create_task(source.encode_rows([ChildRow((), LISTING, child) for child in children]))
+    while not encoding.done():
+        next(turns)
+        await asyncio.sleep(0)
+    assert len(orjson.loads(b"[%b]" % b",".join(encoding.result()))) == len(children)
+    assert next(turns) > 5
 
 
 @pytest.mark.parametrize(("milliseconds", "order"), [(2, ["0", "other", "1", "2"]), (0.5, ["0", "1", "2", "other"])])

@@ -1,5 +1,6 @@
 """Nothing that a key with a display licence receives depends on what its view leaves out."""
 
+import hashlib
 import re
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, replace
@@ -8,6 +9,7 @@ from urllib.parse import quote
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from yarl import URL
 
 from mappings import COMPANY, LISTING, SOLD_LISTING, Resource
 from mappings.visibility import ADDRESS_MEMBERS, DisplayLicence
@@ -222,3 +224,37 @@ async def test_a_withheld_listing_leads_nowhere(searched: Attacker, to: str) -> 
         async with searched.http.get(f"/v1/reso/Property('{key}'){to}", headers=headers) as response:
             message = f"There is no Property with ListingKey '{key}'."
             assert (response.status, (await response.json())["error"]["message"]) == (404, message)
+
+
+# Questions about a listing and its children, by key; `!` and what follows is the key of a child.
+_QUESTIONS = (
+    "Property?$filter=ListingKey in ('{key}','L01')&$expand=Media,OpenHouse,ListAgent&$count=true",
+    "Property/$count?$filter=ListingKey eq '{key}' and Media/any()",
+    "Property/$count?$filter=ListingKey ne '{key}' and not OpenHouse/any(o:o/OpenHouseDate ge 2026-01-01)",
+    "Property/$count?$filter=Media/any(m:m/ResourceRecordKey eq '{key}')",
+    "Property/$count?$filter=OpenHouse/any(o:o/OpenHouseKey eq '{key}!{house}')",
+    "Property('{key}')/OpenHouse/$count?$filter=OpenHouseDate ge 2026-01-01",
+    "Media?$filter=ResourceRecordKey eq '{key}'&$count=true",
+    "Media?$filter=ResourceRecordKey eq '{key}' or ResourceRecordKey eq 'L01'&$count=true",
+    "Media/$count?$filter=not (ResourceRecordKey eq '{key}')",
+    "Media/$count?$filter=MediaKey in ('{key}!{photo}','L01!{photo}')",
+    "Media/$count?$filter=MediaKey ne '{key}!{photo}'",
+    "Media('{key}!{photo}')",
+    "OpenHouse?$filter=ListingKey eq '{key}'&$orderby=OpenHouseDate desc&$count=true",
+    "OpenHouse/$count?$filter=OpenHouseKey ne '{key}!{house}' and OpenHouseDate ge 2026-01-01",
+    "OpenHouse('{key}!{house}')/OpenHouseDate",
+)
+_REQUEST_ID = re.compile(r'"request_id":"\w+"')
+_PHOTO = hashlib.sha256(b"City 0").hexdigest()[:16]
+
+
+@pytest.mark.parametrize("question", _QUESTIONS)
+async def test_a_withheld_listing_and_its_children_look_like_unknown_ones(searched: Attacker, question: str) -> None:
+    answers = set()
+    for key in ("L03", "S03", "L99"):
+        path = question.format(key=key, photo=_PHOTO, house="20261120T090000")
+        url = f"/v1/reso/{quote(path, safe='/?&=$')}"
+        async with searched.http.get(URL(url, encoded=True), headers={"x-api-key": searched.key}) as response:
+            text = _REQUEST_ID.sub("", await response.text())
+            answers.add((response.status, text.replace(quote(key), "").replace(key, "")))
+    assert len(answers) == 1, answers

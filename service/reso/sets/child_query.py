@@ -7,6 +7,7 @@ from functools import partial
 import msgspec
 
 from mappings.resource import Resource
+from service.background import batches_in_turns
 from service.request_context import RequestContext
 from service.reso.cost import Searched, charge_count
 from service.reso.filter.clauses import build_clause
@@ -29,6 +30,7 @@ from service.reso.sets.entity_query import build_sort_order, matcher_for, requir
 from service.reso.sets.entity_set import EntityProperty
 
 _encode = msgspec.json.Encoder().encode
+_ROWS_OF_A_TURN = 20
 
 
 @dataclass(frozen=True)
@@ -70,15 +72,18 @@ class ChildPageSource:
         """What Elasticsearch is asked."""
         return self.records.searched
 
-    async def encode_rows(self, rows: Sequence[ChildRow]) -> bytes:
-        """Return rows as a JSON array, in order; the records that they are from are sent."""
+    async def encode_rows(self, rows: Sequence[ChildRow]) -> list[bytes]:
+        """Return rows as JSON objects, in order, many in a part; the records that they are from are sent."""
         sent: dict[Resource, dict[str, None]] = {}
         for row in rows:
             sent.setdefault(row.resource, {})[row.child.key.parent] = None
         for resource, names in sent.items():
             if self.call.sent is not None:
                 self.call.sent.names(resource, list(names))
-        return encode_children(self.properties, self.child_set.resources[0], [row.child for row in rows])
+        return [
+            encode_children(self.properties, self.child_set.resources[0], [row.child for row in some])[1:-1]
+            async for some in batches_in_turns(rows, _ROWS_OF_A_TURN)
+        ]
 
 
 def encode_children(properties: Iterable[EntityProperty], resource: Resource, children: Iterable[Child]) -> bytes:

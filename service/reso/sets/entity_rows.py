@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+import msgspec
+
 from mappings.fields import View
 from mappings.resource import Resource
 from mappings.stored_document import bucket, identifier_from_feed_key, split_document_id
@@ -17,14 +19,15 @@ from service.errors import InvalidRequest
 from service.http.responses import JsonBytes
 from service.projection import Variant
 from service.request_context import RequestContext
-from service.reso.cost import Searched
+from service.reso.cost import Searched, charge_looked_up
 from service.reso.filter.clauses import MATCH_NONE
-from service.reso.ordering import BY_KEY, Position, SortOrder, SortValue, skip_positions
+from service.reso.ordering import BY_KEY, Position, SortOrder, SortValue
 from service.reso.protocol import FILTER
 from service.reso.sets.entity_encoder import EntityHit, decode_raw_hits
 from service.reso.sets.entity_set import EntityHeader
+from service.reso.sets.skipped_rows import SortedRecords, position_after
 from service.search.query import Body, Clause, Selection, scope_clauses, term, terms
-from service.search.responses import hits_generation, parse_hits, total_hits
+from service.search.responses import hits_generation, malformed_response, parse_hits, total_hits
 
 DocValuesT = TypeVar("DocValuesT", bound=NamedTuple)
 
@@ -89,11 +92,24 @@ class _Identifier(NamedTuple):
     id: str
 
 
-# As many as are parsed in some 5 ms.
-_BATCH_SIZE = 2_500
+# As many as are parsed in some 5 ms. Few large searches take Elasticsearch half the time of many small ones.
+_KEYS_OF_A_BATCH, _NUMBERS_OF_A_BATCH = 10_000, 3_000
 
-# Positions of one search. They are parsed in some 5 ms; other orders have up to ten values for each.
-_KEYS_AT_ONCE, _POSITIONS_AT_ONCE = 1_000, 500
+
+class _CountedHit(msgspec.Struct, gc=False):
+    sort: tuple[str]
+    fields: dict[str, list[Any]] = {}
+
+
+class _CountedHits(msgspec.Struct):
+    hits: list[_CountedHit]
+
+
+class _CountedResponse(msgspec.Struct):
+    hits: _CountedHits
+
+
+_decode_counted = msgspec.json.Decoder(_CountedResponse).decode
 
 
 class Counted(NamedTuple):
@@ -111,6 +127,8 @@ async def count_distinct(
     With `counted_by` return the sum of what they count for.
     """
     total, batch = 0, await _next_batch(call, selection, counted_by, {})
+    if len(batch) == _batch_size(counted_by):
+        await charge_looked_up(call, await count_documents(call, selection.resource, selection.query()))
     while batch:
         # Read the next keys while these are looked up.
         known, following = await asyncio.gather(
@@ -128,21 +146,31 @@ async def _next_batch(
 
     They are read as sort values, in index order: reading a doc value as well doubles the search time.
     """
-    if 0 < len(before) < _BATCH_SIZE:
+    size = _batch_size(counted_by)
+    if 0 < len(before) < size:
         return {}
     following: Clause = {"range": {"feed_key": {"gt": next(reversed(before), "")}}}
     body: Body = {
-        "size": _BATCH_SIZE,
+        "size": size,
         "track_total_hits": False,
         "query": selection.filtered(following).query(),
         "sort": ["feed_key"],
         "stored_fields": "_none_",
     }
+    if counted_by is not None:
+        body["docvalue_fields"] = [counted_by.field]
+    response = await call.search(selection.resource, body)
+    try:
+        hits = _decode_counted(response).hits.hits
+    except msgspec.DecodeError:
+        raise malformed_response(response) from None
     if counted_by is None:
-        return {str(hit["sort"][0]): 1 for hit in parse_hits(await call.search(selection.resource, body))}
-    body["docvalue_fields"] = [counted_by.field]
-    hits = parse_hits(await call.search(selection.resource, body))
-    return {str(hit["sort"][0]): counted_by.number(hit["fields"][counted_by.field]) for hit in hits}
+        return dict.fromkeys((hit.sort[0] for hit in hits), 1)
+    return {hit.sort[0]: counted_by.number(hit.fields[counted_by.field]) for hit in hits}
+
+
+def _batch_size(counted_by: Counted | None) -> int:
+    return _KEYS_OF_A_BATCH if counted_by is None else _NUMBERS_OF_A_BATCH
 
 
 async def _count_known(call: RequestContext, first: Resource, counted_by: Counted | None, batch: dict[str, int]) -> int:
@@ -199,7 +227,8 @@ class EntityRecords:
     @property
     def searched(self) -> Searched:
         """What Elasticsearch is asked."""
-        return Searched([(selection.resource, selection.clauses) for selection in self.selections])
+        clauses = [(selection.resource, selection.clauses) for selection in self.selections]
+        return Searched(clauses, ordered_by=len(self.ordering.keys))
 
     def variant(self, resource: Resource) -> Variant:
         return self.call.variant(resource, View.INDEX, all_flags=True)
@@ -215,11 +244,13 @@ class EntityRecords:
 
     async def position_after(self, number: int) -> Position | None:
         """Return the position after the first `number` rows, None if there are fewer."""
-        at_once = _KEYS_AT_ONCE if self.ordering.is_by_key else _POSITIONS_AT_ONCE
-        return await skip_positions(self._positions, number, at_once)
-
-    async def _positions(self, after: Position, size: int) -> list[Position]:
-        return [row.position for row in await self._merged(self._read_positions, after, size)]
+        first, *later = await asyncio.gather(
+            *(SortedRecords.first(self.call, selection, self.ordering, number) for selection in self.selections)
+        )
+        if later:
+            [second] = later
+            return await position_after(number, first, second, self._known_before)
+        return first.position(number - 1) if len(first.found) == number else None
 
     async def positions(self, after: Position, size: int, field: str) -> list[EntityRow]:
         """Return the next positions after another one, with the doc values of a search field."""

@@ -112,8 +112,8 @@ class ExpandedPageSource:
         found = dict(zip(sets, read, strict=True))
         return [ExpandedRow(row, _linked_rows(links, keys, found)) for row, keys in zip(rows, named, strict=True)]
 
-    async def encode_rows(self, rows: Sequence[ExpandedRow]) -> bytes:
-        """Return rows as a JSON array, in order."""
+    async def encode_rows(self, rows: Sequence[ExpandedRow]) -> list[bytes]:
+        """Return rows as JSON objects, in order."""
         linked = {
             expansion: await self._linked(expansion, rows)
             for expansion in self.expansions
@@ -122,7 +122,7 @@ class ExpandedPageSource:
         expanded: list[bytes] = []
         async for few in batches_in_turns(rows, _ROWS_OF_A_TURN):
             expanded += self._encode(few, linked)
-        return b"[%b]" % b",".join(expanded)
+        return expanded
 
     def _encode(self, rows: Sequence[ExpandedRow], linked: Mapping[Expansion, Mapping[str, bytes]]) -> list[bytes]:
         entities = self.source.encode_each([row.row for row in rows])

@@ -262,10 +262,10 @@ class StaticPageSource:
     def position(self, row: Row) -> Position:
         return (row[self.static_set.key],)
 
-    async def encode_rows(self, rows: Sequence[Row]) -> bytes:
-        """Return rows as a JSON array, in order."""
+    async def encode_rows(self, rows: Sequence[Row]) -> list[bytes]:
+        """Return rows as JSON objects, in order."""
         names = [declared.name for declared in self.properties]
-        return _encode([{name: row[name] for name in names} for row in rows])
+        return [_encode({name: row[name] for name in names}) async for row in in_turns(rows)]
 
 
 async def query_static(call: RequestContext, static_set: StaticSet) -> StaticPageSource:

@@ -5,12 +5,21 @@ import gc
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiohttp import ClientSession, web
 
-from service.http.responses import _MIN_SCATTERED_BYTES, BufferListPayload, JsonBytes, json_array, json_response
+from service.http.responses import (
+    _MIN_SCATTERED_BYTES,
+    _WRITTEN_BYTES,
+    BufferListPayload,
+    JsonBytes,
+    json_array,
+    json_response,
+)
 from service.settings import ServiceSettings
 from tests.logs import logged
 from tests.loops import Run
@@ -180,3 +189,30 @@ def test_a_client_that_leaves_in_the_middle_does_no_harm(run: Run, caplog: pytes
 
     assert run(scenario()) == 1
     assert logged(caplog, "asyncio") == []
+
+
+class _Transport:
+    """A transport that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.given: list[bytes] = []
+
+    def is_closing(self) -> bool:
+        return False
+
+    def writelines(self, parts: list[JsonBytes]) -> None:
+        self.given.append(b"".join(parts))
+
+
+async def test_a_large_body_is_given_to_the_transport_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.background._TURN_SECONDS", 0.0)
+    transport, turns = _Transport(), 0
+    stream: Any = SimpleNamespace(transport=transport, send_headers=lambda: None, drain=partial(asyncio.sleep, 0))
+    body = BufferListPayload([b"a" * 2_500_000, b"b", memoryview(b"c" * 900_000), b"", b"d" * 300_000])
+    writing = asyncio.create_task(body.write(stream))
+    while not writing.done():
+        turns += 1
+        await asyncio.sleep(0)
+    assert b"".join(transport.given) == body.join()
+    assert max(map(len, transport.given)) <= _WRITTEN_BYTES
+    assert turns > len(transport.given) >= 4

@@ -12,12 +12,14 @@ from aiohttp.test_utils import TestClient
 
 import service.limits.rates as local_buckets
 from service.reso.cost import MAX_FILTER_COST
+from service.reso.sets.declarations import ENTITY_SETS
 from tests.service.conftest import Open
 from tests.service.limits.redis_server import RedisServer
 from tests.service.stand_in import StandIn
 
 _PATTERNS = " and ".join(f"contains(ListingId,'{number}')" for number in range(60))
 # By their cost.
+_ORDERS = [name for name in ENTITY_SETS["Property"].sortable if name != "ListingKey"][:10]
 _COSTS: dict[int, tuple[str, ...]] = {
     1: (
         "/v1/listings?platform_company_id=acme&page_size=1000",
@@ -40,6 +42,7 @@ _COSTS: dict[int, tuple[str, ...]] = {
         "/v1/reso/Property?$filter=contains(ListingId,'a') or contains(ListingId,'b')",
         "/v1/reso/Property/$count?$filter=contains(ListingId,'a')",
     ),
+    9: (f"/v1/reso/Property?$skip=2000&$orderby={','.join(_ORDERS)}",),
     5: ("/v1/reso/Media?$filter=MediaKey in (" + ",".join(f"'{number}!0'" for number in range(400)) + ")",),
 }
 _COSTLY = _COSTS[6][0]
