@@ -7,7 +7,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from mappings.fields import RULE, Field, TextForm, View, is_identifier, underscore
-from mappings.search_fields import SYSTEM_FIELDS, SearchField
+from mappings.search_fields import HISTORY_FIELDS, SYSTEM_FIELDS, SearchField
 from mappings.visibility import (
     WHOLE_CONTENT,
     DisplayLicence,
@@ -165,7 +165,11 @@ class Resource:
     @cached_property
     def own_fields(self) -> tuple[SearchField, ...]:
         contents = (*self.restricted_contents, *self.address_contents)
-        return self.search_fields + tuple(field for content in contents for field in content.search_fields)
+        return (
+            self.search_fields
+            + HISTORY_FIELDS
+            + tuple(field for content in contents for field in content.search_fields)
+        )
 
     @cached_property
     def indexed_fields(self) -> tuple[SearchField, ...]:

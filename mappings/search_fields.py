@@ -129,11 +129,6 @@ SYSTEM_FIELDS = (
     SearchField(name="clock", mapping=_LONG, origin=FieldOrigin.INDEXER),
     # The position of the last change in the order of all changes of the resource.
     SearchField(name="sequence", mapping=_LONG, origin=FieldOrigin.INDEXER),
-    # The sequences of the record's creation and of the last change of each group of fields, each below the group's
-    # number (`mappings.stored_document.change_number`): a range selects what changed in a group since a sequence.
-    SearchField(name="changed", mapping=_LONG, origin=FieldOrigin.INDEXER),
-    # What is remembered of earlier states (`mappings.stored_document.Past`), read by look-ups.
-    SearchField(name="past", mapping={"type": "binary", "doc_values": True}, origin=FieldOrigin.INDEXER),
     # The external version, read by rebuilds; the 64-bit content hash distinguishes changed from touched.
     SearchField(name="version", mapping={"type": "long", "index": False}, origin=FieldOrigin.INDEXER),
     SearchField(name="content", mapping={"type": "long", "index": False}, origin=FieldOrigin.INDEXER),
@@ -149,6 +144,15 @@ SYSTEM_FIELDS = (
     SearchField(name="bucket", mapping={"type": "integer"}, origin=FieldOrigin.INDEXER),
     SearchField(name="proof_high", mapping={"type": "long", "index": False}, origin=FieldOrigin.INDEXER),
     SearchField(name="proof_low", mapping={"type": "long", "index": False}, origin=FieldOrigin.INDEXER),
+)
+
+# On every document, too, except on those that an earlier version wrote.
+HISTORY_FIELDS = (
+    # The sequences of the record's creation and of the last change of each group of fields, each below the group's
+    # number (`mappings.stored_document.change_number`): a range selects what changed in a group since a sequence.
+    SearchField(name="changed", mapping=_LONG, origin=FieldOrigin.INDEXER),
+    # What is remembered of earlier states (`mappings.stored_document.Past`), read by look-ups.
+    SearchField(name="past", mapping={"type": "binary", "doc_values": True}, origin=FieldOrigin.INDEXER),
 )
 
 

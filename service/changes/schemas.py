@@ -33,6 +33,7 @@ from service.operation import Operation
 
 _TEXT: Schema = {"type": "string"}
 _NUMBER: Schema = {"type": "integer", "minimum": 0}
+_PRICE: Schema = {"type": ["integer", "null"]}
 _COUNT = _NUMBER | {"description": "The number of records.", "examples": [1]}
 _ID = _TEXT | {"description": "The identifier of the record.", "examples": ["L1"]}
 _RECORD: Schema = {
@@ -78,24 +79,7 @@ _WHAT_CHANGED: dict[str, Schema] = {
         ),
         "examples": [["price"]],
     },
-    "previous": {
-        "type": "object",
-        "properties": {
-            "ListPrice": {
-                "type": ["integer", "null"],
-                "description": "The list price before.",
-                "examples": [329500],
-            },
-            "SoldPrice": {
-                "type": ["integer", "null"],
-                "description": "The sold price before.",
-                "examples": [310000],
-            },
-            "Status": {"type": ["string", "null"], "description": "The status before.", "examples": ["Active"]},
-        },
-        "description": "The prices and the status that the last change of their group replaced, if that is named.",
-        "examples": [{"ListPrice": 329500}],
-    },
+    "previous": {"$ref": SCHEMA_REFERENCE.format("Previous")},
     "first_seen": _TEXT
     | {
         "format": "date-time",
@@ -131,6 +115,15 @@ SCHEMAS: dict[str, Schema] = {
         *_WHAT_CHANGED,
         "reason",
         description="A record in its current state, with content and record, or one that leaves the copy, with reason.",
+    ),
+    "Previous": object_schema(
+        {
+            "ListPrice": _PRICE | {"description": "The list price before.", "examples": [329500]},
+            "SoldPrice": _PRICE | {"description": "The sold price before.", "examples": [310000]},
+            "Status": {"type": ["string", "null"], "description": "The status before.", "examples": ["Active"]},
+        },
+        *("ListPrice", "SoldPrice", "Status"),
+        description="The prices and the status that the last change of their group replaced, if that is named.",
     ),
     "ChangesPage": object_schema(
         {

@@ -48,6 +48,7 @@ _RECORDS = (
 _PATHS = (
     *_RECORDS,
     "changes",
+    "changes?changed=price,details",
     "snapshot/listings",
     "snapshot/agents",
     "digest/listings",

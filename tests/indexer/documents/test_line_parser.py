@@ -121,8 +121,8 @@ def test_a_company_is_named_by_key_or_number_and_stored_by_key() -> None:
 def test_a_deletion_needs_only_its_identifier_and_may_name_a_company_that_is_gone() -> None:
     draft = parse_line(TEAM, deletion(TEAM, "t") | {"platform_company_id": "gone"})
     assert (draft.id, draft.company, draft.record, draft.is_tombstone) == ("t", "gone", None, True)
-    of_others = {"proof_low", "proof_high", "moved_to", "past"}  # of what there is, and of departures
-    assert search_fields(draft).keys() == {field.name for field in SYSTEM_FIELDS} - of_others
+    of_others = {"proof_low", "proof_high", "moved_to"}  # of what there is, and of departures
+    assert search_fields(draft).keys() == {field.name for field in SYSTEM_FIELDS} - of_others | {"changed"}
 
 
 def test_a_null_in_the_envelope_counts_as_absent() -> None:
