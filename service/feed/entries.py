@@ -217,7 +217,7 @@ def _parse_hit(source: dict[str, Any], header_type: type[DocumentHeader]) -> Hit
 class Difference(NamedTuple):
     """What has changed in a record since a sequence: the groups of fields by number; or the record is new.
 
-    `shows_first` is whether the reader may know when the record was first seen: not of one that was withheld once.
+    `shows_first` is whether it is known and may be shown when the record was first seen: not if it was withheld once.
     """
 
     groups: dict[int, ChangeGroup]
@@ -367,7 +367,7 @@ class FeedView:
             groups = {} if refuses(hit.record, LISTING_SWITCH) else groups
             if refuses(hit.record, ADDRESS_SWITCH):
                 groups = {number: group for number, group in groups.items() if group.name != "address"}
-        return Difference({} if is_new else groups, is_new, shows_first=not was_switched)
+        return Difference({} if is_new else groups, is_new, shows_first=bool(sequences) and not was_switched)
 
     def is_told(self, difference: Difference) -> bool:
         """Whether a reader learns of a document: not if all that changed is what its key may not see."""
