@@ -134,42 +134,41 @@ class Operation:
         services: Services = request.app[SERVICES]
         if self.check is not None:
             self.check(request, self.schema)
-        parameters = await parse_query(request, self.schema, tolerate_unknown=services.settings.tolerate_unknown)
-        seen = CURRENT_OBSERVATION.get()
-        if services.settings.tolerate_unknown:
+        seen, tolerates = CURRENT_OBSERVATION.get(), services.settings.tolerate_unknown
+        if tolerates:
             seen.ignored = seen.ignored or len(unknown_parameters(request, self.schema))
+        parsing = parse_query(request, self.schema, tolerate_unknown=tolerates)
         is_head = request.method == "HEAD"
         client = ClientRequest(dict(request.match_info), request.rel_url, request.headers, is_head)
-        call = await self._permit(services, key, parameters, slot, client, timer, charge)
-        return (
-            call
-            if self.refine is None
-            else self.refine(call, partial(request_origin, request, services.settings.proxies))
-        )
+        call = await self._permit(services, key, parsing, slot, client, timer, charge)
+        if self.refine is None:
+            return call
+        return self.refine(call, partial(request_origin, request, services.settings.proxies))
 
     async def accept_for(self, services: Services, key: ApiKey, query: Mapping[str, str]) -> RequestContext:
         """Return the request of a key that no client has sent, for `handler`: what is sent unasked is what it may read.
 
         Raises what a client would get. It takes no slot and nothing of the key's rate limit.
         """
-        parameters = parse_sent(query, self.schema)
+        parsing = parse_sent(query, self.schema)
         slot = services.limits.admission.limits[self.request_kind].slot(key.key_id)
         client = NO_CLIENT._replace(url=URL.build(path=self.path, query=query))
-        call = await self._permit(services, key, parameters, slot, client)
+        call = await self._permit(services, key, parsing, slot, client)
         return call if self.refine is None else self.refine(call, str)
 
     async def _permit(  # noqa: PLR0913, PLR0917 - what a request consists of
         self,
         services: Services,
         key: ApiKey,
-        parameters: dict[str, Any],
+        parsing: Awaitable[dict[str, Any]],
         slot: AdmissionSlot,
         client: ClientRequest,
         timer: Timer | None = None,
         charge: Charge = uncounted,
     ) -> RequestContext:
         """Return the context of what a key may read of what it asks for; raise ApiError."""
-        directory, seen = await services.directory.get(), CURRENT_OBSERVATION.get()
+        parameters, seen = await parsing, CURRENT_OBSERVATION.get()
+        directory = await services.directory.get()
         visibility = Visibility.of(key)
         if visibility.withheld:
             reject_guarded_parameters(self.schema, parameters, visibility.withheld)

@@ -79,7 +79,7 @@ async def parse_query(request: web.Request, schema: Schema, *, tolerate_unknown:
     return await _parse_with_faults(request, schema, tolerate_unknown=tolerate_unknown) if values is None else values
 
 
-def parse_sent(query: Mapping[str, str], schema: Schema) -> dict[str, Any]:
+async def parse_sent(query: Mapping[str, str], schema: Schema) -> dict[str, Any]:
     """Return the values of all parameters in a schema, of which those in `query` are stored; raise InvalidRequest."""
     if (values := _parse_valid_query(query, schema)) is not None:
         return values
