@@ -14,7 +14,7 @@ from elasticsearch import ApiError, AsyncElasticsearch, TransportError
 
 from brokerage.command_runs import exit_on_error
 from brokerage.help import epilog
-from brokerage_feed.terminal import cancel_on_signal, echo, exit_on_signal
+from brokerage_feed.terminal import StoppedBySignal, cancel_on_signal, echo
 from cluster.connection import ConnectionSettings, connect
 from cluster.settings import load_settings
 from indexer.errors import LockedError
@@ -109,17 +109,20 @@ class Shares:
 @click.command(
     epilog=epilog(
         "brokerage deliver",
-        exits="2 usage or settings error, 3 Elasticsearch unavailable, 130 SIGINT, 143 SIGTERM",
+        exits="0 stopped by a signal, 2 usage or settings error, 3 Elasticsearch unavailable",
     )
 )
 def deliver() -> None:
-    """Send changes to the addresses of subscriptions until Ctrl-C, at least once and in order.
+    """Push changes to subscriptions until Ctrl-C, at least once and in order.
 
     Several processes share the work; if one is killed, others take over, at once on the same host and after half a
     minute on another. See `brokerage subscriptions`.
     """
-    with exit_on_error(), exit_on_signal("Stopped: all that was accepted is stored."):
-        uvloop.run(_run())
+    with exit_on_error():
+        try:
+            uvloop.run(_run())
+        except StoppedBySignal:
+            echo("Stopped: all that was accepted is stored.", err=True)
 
 
 async def _run() -> None:

@@ -66,7 +66,7 @@ def _lines(found: Mapping[type[object], Sequence[DescribedSetting]]) -> Iterator
         for kind, described in found.items()
         if described
         for row in (
-            (_group_name(kind).upper(), "", "", (getdoc(kind) or "").partition("\n")[0]),
+            (_group_name(kind).capitalize(), "", "", (getdoc(kind) or "").partition("\n")[0]),
             *((setting.variable, setting.value, setting.origin, setting.note) for setting in described),
         )
     ]

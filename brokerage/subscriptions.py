@@ -212,20 +212,18 @@ _name = click.argument("name", callback=_checked_name)
 
 @click.group(
     epilog=epilog(
-        "brokerage subscriptions create crm --key 3pbjukwvd6 --url https://crm.example/hooks/brokerage",
+        "brokerage subscriptions create crm --key 3pbjukwvd6 --url https://x.test/",
         "brokerage subscriptions list",
         exits=QUERY_EXITS,
     )
 )
 def subscriptions() -> None:
-    """Keep the addresses to which `brokerage deliver` sends what changes."""
+    """Keep the addresses to which changes are pushed. `brokerage deliver` sends them."""
 
 
 @subscriptions.command(
     epilog=epilog(
-        "brokerage subscriptions create crm --key 3pbjukwvd6 --url https://crm.example/hooks/brokerage",
-        "brokerage subscriptions create portal --key 3pbjukwvd6 --url https://portal.example/h --resource listings",
-        "brokerage subscriptions create mls --key 3pbjukwvd6 --url https://mls.example/events --body events",
+        "brokerage subscriptions create crm --key 3pbjukwvd6 --url https://x.test/",
         exits=QUERY_EXITS,
     )
 )

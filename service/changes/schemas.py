@@ -79,7 +79,7 @@ _WHAT_CHANGED: dict[str, Schema] = {
         ),
         "examples": [["price"]],
     },
-    "previous": {"$ref": SCHEMA_REFERENCE.format("Previous")},
+    "previous": {"$ref": SCHEMA_REFERENCE.format("Previous"), "description": "What the change replaced."},
     "first_seen": _TEXT
     | {
         "format": "date-time",

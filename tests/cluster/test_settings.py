@@ -96,7 +96,7 @@ def test_every_setting_is_described_with_value_and_origin(tmp_path: Path) -> Non
         "X_NAME": ("someone", "file"),
         "X_PORT": ("80", "default"),
         "X_SECONDS": ("1.5", "default"),
-        "X_STRICT": ("False", "default"),
+        "X_STRICT": ("false", "default"),
         "X_HOSTS": ("a,b", "environment"),
         "X_TOKEN": ("", "default"),
     }

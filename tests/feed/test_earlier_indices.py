@@ -10,7 +10,7 @@ from indexer.documents.builder import missing_values, restricted_hashes
 from indexer.documents.companies import EVERY_COMPANY
 from indexer.errors import RefusedError
 from mappings import COMPANY, LISTING, SOLD_LISTING
-from mappings.search_fields import SYSTEM_FIELDS, Conversion
+from mappings.search_fields import HISTORY_FIELDS, SYSTEM_FIELDS, Conversion
 from mappings.visibility import OPT_OUTS
 from service.health.monitor import HEALTH_MONITOR, HealthMonitor
 from tests.feed.feed_client import ConsumerCopy, FeedClient, company, listing
@@ -39,8 +39,9 @@ def earlier_version(
             ("search_fields", fields),
             ("restricted_contents", ()),
             ("address_contents", ()),
-            ("own_fields", fields),
-            ("indexed_fields", SYSTEM_FIELDS + fields),
+            # This version writes the history of changes into each document.
+            ("own_fields", fields + HISTORY_FIELDS),
+            ("indexed_fields", SYSTEM_FIELDS + fields + HISTORY_FIELDS),
         ):
             patch.setitem(LISTING.__dict__, name, value)
         restricted_hashes.cache_clear()

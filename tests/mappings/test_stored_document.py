@@ -97,7 +97,7 @@ def test_a_document_is_read_back_as_what_was_joined(
 ) -> None:
     clock, sequence = stamp
     rest = {} if record is None else {"record": record}
-    expected = search | {"clock": clock, "sequence": sequence, "changed": [sequence if sequence < 2**62 else 0]} | rest
+    expected = search | {"clock": clock, "sequence": sequence, "changed": [sequence if sequence < 2**40 else 0]} | rest
     source = encoded(search, stamp, record)
     assert orjson.loads(source) == expected
     assert list(orjson.loads(source)) == list(expected)
