@@ -151,7 +151,11 @@ class SubscriptionStore:
             for resource in RESOURCES
             if not resources or resource.alias in resources
         }
-        return {alias: FeedPosition.latest(mark) for alias, mark in marks.items()}
+        # Changes are named since then, too.
+        return {
+            alias: msgspec.structs.replace(FeedPosition.latest(mark), base=0 if mark is None else mark.sequence)
+            for alias, mark in marks.items()
+        }
 
     async def last_event(self) -> str:
         """Return the number of the last event that was published."""

@@ -46,6 +46,20 @@ async def test_a_subscription_begins_with_what_changes_after_it_was_created(push
     assert [delivery.content["number"] for delivery in receiver.accepted] == [1, 2]
 
 
+async def test_a_subscription_to_prices_is_sent_nothing_else(pushed: Pushed) -> None:
+    async with receiving() as receiver, pushed.delivering():
+        await pushed.subscribe(receiver.url, changed=("price",))
+        await pushed.feed.bench.update({LISTING: [listing("L0", "a", 5, price=0, status="Pending")]})
+        await pushed.feed.bench.update({LISTING: [listing("L2", "a", 6, price=79)]})
+        await receiver.until(lambda: len(receiver.accepted) == 1)
+        await pushed.feed.bench.update({LISTING: [listing("L2", "a", 7, price=79, status="Pending")]})
+        await pushed.feed.bench.update({LISTING: [deleted_listing("L0", "a", 8)]})
+        await receiver.until(lambda: len(receiver.accepted) == 2)
+    told = [(entry["id"], entry.get("changed"), entry.get("reason")) for entry in receiver.entries]
+    assert told == [("L2", ["price"], None), ("L0", None, "deleted")]
+    assert receiver.entries[0]["previous"] == {"ListPrice": 2}
+
+
 async def test_what_fails_is_sent_again_with_the_same_id(pushed: Pushed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(courier, "_LONGEST_PAUSE_SECONDS", 0.01)
 
