@@ -15,6 +15,7 @@ import msgspec
 import orjson
 import rich_click as click
 from elasticsearch import AsyncElasticsearch, NotFoundError
+from marshmallow import ValidationError
 
 from brokerage.command_runs import exit_on_error, run_with_client
 from brokerage.help import QUERY_EXITS, epilog
@@ -327,8 +328,8 @@ def _require_changed(groups: Sequence[str]) -> None:
     if groups and parameter is not None:
         try:
             parameter.deserialize(",".join(groups))
-        except ValueError as error:
-            raise click.BadParameter(str(error), param_hint="--changed") from error
+        except ValidationError as error:
+            raise click.BadParameter(" ".join(map(str, error.messages)), param_hint="--changed") from error
 
 
 @subscriptions.command(
