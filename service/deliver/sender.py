@@ -5,10 +5,8 @@ host are checked where a socket is made for them, after its name was resolved an
 resolves to something else a moment later gains nothing.
 """
 
-import email.utils
 import ipaddress
 import socket
-import time
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -24,14 +22,13 @@ from aiohttp import (
 )
 from yarl import URL
 
+from cluster.http.headers import parse_retry_after
 from service.http.requests import IpAddress
 
 _MAX_URL = 2_000
 # What is kept of an answer for the operator; the rest is not read.
 _MAX_ANSWER_BYTES = 200
 _CONNECT_SECONDS = 5.0
-# However long a receiver asks to be left alone.
-MAX_RETRY_AFTER_SECONDS = 3600.0
 # Prefixes of IPv6 behind which there is an address of IPv4 in the last 32 bits: translated (RFC 6052) and compatible.
 _EMBEDDING = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("::/96"))
 # Translated within a network (RFC 8215); not every supported version of Python knows that it is private.
@@ -160,16 +157,5 @@ async def _read_answer(response: ClientResponse) -> Answer:
     return Answer(
         response.status,
         "".join(character if character.isprintable() else "\ufffd" for character in text),
-        _retry_after(response.headers.get("Retry-After", "")),
+        parse_retry_after(response.headers.get("Retry-After", "")) or 0.0,
     )
-
-
-def _retry_after(text: str) -> float:
-    """Return the seconds that a header asks for, 0 if it has none: a number, or a date."""
-    if text.isascii() and text.isdecimal():
-        return min(float(text[:9]), MAX_RETRY_AFTER_SECONDS)
-    try:
-        at = email.utils.parsedate_to_datetime(text).timestamp()
-    except (ValueError, OverflowError):
-        return 0.0
-    return min(max(0.0, at - time.time()), MAX_RETRY_AFTER_SECONDS)

@@ -13,10 +13,11 @@ from typing import Annotated
 import aiohttp
 import msgspec
 
+from cluster.http.headers import parse_retry_after
 from cluster.tls import is_exposed
 from indexer.errors import SourceError
 from indexer.reso.client.limits import SourceRateLimiter
-from indexer.reso.client.odata import TransientSourceError, parse_retry_after, read_small_body
+from indexer.reso.client.odata import TransientSourceError, read_small_body
 from indexer.reso.mirror import RefreshTokens
 from indexer.reso.settings import ResoSettings
 

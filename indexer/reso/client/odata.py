@@ -7,10 +7,8 @@ quoted texts or numbers. Bodies are bounded in bytes: a small compressed respons
 from __future__ import annotations
 
 import datetime as dt
-import email.utils
 import random
 import re
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -139,7 +137,6 @@ def queryable_time(modified: str) -> str:
 
 
 _INITIAL_DELAY_SECONDS, _MAX_DELAY_SECONDS = 0.5, 60.0
-_MAX_RETRY_AFTER_SECONDS = 3600.0
 RETRYABLE_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
@@ -217,22 +214,6 @@ def retry_delay_seconds(error: Exception, failures: int) -> float:
         return backoff
     # Without the backoff, a token that is always rejected or a Retry-After of 0 would cause a tight loop.
     return requested + (backoff if failures > 1 or requested else 0.0)
-
-
-def parse_retry_after(text: str) -> float | None:
-    """Return the seconds of a Retry-After header, given as seconds or as a date; at most an hour."""
-    if text.isascii() and text.isdecimal():
-        return min(float(text), _MAX_RETRY_AFTER_SECONDS)
-    date = parse_http_date(text)
-    return None if date is None else min(max(date - time.time(), 0.0), _MAX_RETRY_AFTER_SECONDS)
-
-
-def parse_http_date(text: str) -> float | None:
-    """Return an HTTP date in seconds since 1970, None for anything else."""
-    try:
-        return email.utils.parsedate_to_datetime(text).timestamp()
-    except (ValueError, OverflowError, TypeError, IndexError):
-        return None
 
 
 def error_detail(body: bytes) -> str:

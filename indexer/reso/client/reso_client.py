@@ -14,6 +14,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from cluster.http.headers import parse_http_date, parse_retry_after
 from cluster.tls import is_exposed
 from indexer.errors import SourceError
 from indexer.reso.client.access_tokens import AccessTokenProvider, exposed_message
@@ -29,8 +30,6 @@ from indexer.reso.client.odata import (
     decode_record,
     error_detail,
     header_next_links,
-    parse_http_date,
-    parse_retry_after,
     read_body,
     read_small_body,
     retry_delay_seconds,

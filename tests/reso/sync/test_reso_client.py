@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from cluster.http.headers import parse_retry_after
 from cluster.settings import SettingError
 from indexer.errors import SourceError
 from indexer.reso.client.edmx import parse_entity_sets
@@ -17,7 +18,6 @@ from indexer.reso.client.odata import (
     decode_page,
     decode_record,
     error_detail,
-    parse_retry_after,
     retry_delay_seconds,
 )
 from indexer.reso.client.reso_client import ResoClient
