@@ -71,23 +71,27 @@ class Network(StrEnum):
     PRIVATE = "a private address"
 
 
-# RFC 6052: an IPv4 address behind a gateway, in the last four bytes.
-_GATEWAY = ipaddress.IPv6Network("64:ff9b::/96")
+# An IPv4 address is in the last four bytes: behind a gateway (RFC 6052), and in compatible addresses (RFC 4291).
+_EMBEDDING = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("::/96"))
+# Behind a gateway of one's own network (RFC 8215); not every supported version of Python knows that it is private.
+_LOCAL_GATEWAY = ipaddress.IPv6Network("64:ff9b:1::/48")
 
 
 def network_of(address: str) -> Network:
     """Return where an IP address is; an IPv6 address that stands for an IPv4 address is where that is."""
     given = ipaddress.ip_address(address)
     if isinstance(given, ipaddress.IPv6Address):
-        in_gateway = ipaddress.IPv4Address(given.packed[-4:]) if given in _GATEWAY else None
-        given = given.ipv4_mapped or given.sixtofour or in_gateway or given
+        # `::` and `::1` are addresses themselves.
+        has_embedded = int(given) > 1 and any(given in network for network in _EMBEDDING)
+        embedded = ipaddress.IPv4Address(given.packed[-4:]) if has_embedded else None
+        given = given.ipv4_mapped or given.sixtofour or embedded or given
     # The unspecified address connects to this host.
     if given.is_loopback or given.is_unspecified:
         return Network.LOOPBACK
     if given.is_link_local:
         return Network.LINK_LOCAL
-    is_site_local = isinstance(given, ipaddress.IPv6Address) and given.is_site_local
-    return Network.PRIVATE if not given.is_global or given.is_multicast or is_site_local else Network.PUBLIC
+    is_own = isinstance(given, ipaddress.IPv6Address) and (given.is_site_local or given in _LOCAL_GATEWAY)
+    return Network.PRIVATE if not given.is_global or given.is_multicast or is_own else Network.PUBLIC
 
 
 class AddressRefused(OSError):

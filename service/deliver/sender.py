@@ -75,7 +75,8 @@ def require_deliverable(text: str, *, allow_private: bool) -> None:
 def require_public(address: IpAddress, *, allow_private: bool) -> None:
     """Raise RefusedAddress for an address that is not one of the internet."""
     reached = _unwrapped(address)
-    is_local = not reached.is_global or reached.is_multicast or reached in _LOCAL_TRANSLATION
+    is_site_local = isinstance(reached, ipaddress.IPv6Address) and reached.is_site_local
+    is_local = not reached.is_global or reached.is_multicast or is_site_local or reached in _LOCAL_TRANSLATION
     if is_local and not allow_private:
         advice = "set BROKERAGE_DELIVER_ALLOW_PRIVATE=true if deliveries may go there"
         raise RefusedAddress(f"{address} is an address of a private network: {advice}.")

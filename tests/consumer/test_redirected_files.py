@@ -216,6 +216,9 @@ async def test_an_operator_names_the_hosts_of_other_stores(served: ServedStandIn
         ("224.0.0.1", Network.PRIVATE),
         ("255.255.255.255", Network.PRIVATE),
         ("fec0::1", Network.PRIVATE),
+        ("64:ff9b:1::1", Network.PRIVATE),
+        ("::10.0.0.1", Network.PRIVATE),
+        ("::127.0.0.1", Network.LOOPBACK),
         ("ff02::1", Network.PRIVATE),
     ],
 )

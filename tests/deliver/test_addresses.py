@@ -32,6 +32,7 @@ _PRIVATE = [
     "fc00::1",
     "fd12:3456::1",
     "ff02::1",
+    "fec0::1",
     "2001:db8::1",
     # Addresses of IPv4 in those of IPv6: mapped, compatible, translated, 6to4.
     "::ffff:127.0.0.1",
