@@ -1,8 +1,8 @@
 """Raw responses of Elasticsearch: whether they are complete, the failures they report, and their records."""
 
 import re
-from collections.abc import Collection, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import orjson
@@ -14,6 +14,7 @@ from service.http.responses import JsonBytes
 from service.telemetry.observation import ENGINE_FAILURES, UNMARKED_RESPONSES
 
 CountedError = TypeVar("CountedError", bound=ApiError)
+HitT = TypeVar("HitT")
 
 # Bytes of an error response or of a query that are logged.
 _LOGGED_BYTES = 2_000
@@ -224,15 +225,29 @@ class _Hit(msgspec.Struct, rename={"source": "_source"}, gc=False):
     source: _Source
 
 
-class _Hits(msgspec.Struct):
-    hits: list[_Hit]
+class _Hits(msgspec.Struct, Generic[HitT], gc=False):
+    hits: list[HitT]
 
 
-class _Response(msgspec.Struct):
-    hits: _Hits
+class _Response(msgspec.Struct, Generic[HitT], gc=False):
+    hits: _Hits[HitT]
 
 
-_decode = msgspec.json.Decoder(_Response).decode
+def hits_decoder(hit: type[HitT]) -> Callable[[bytes | bytearray], list[HitT]]:
+    """Return the decoder of the hits of a response, each of a type; it raises ApiError for any other response."""
+    of: Any = _Response
+    decode: Callable[[bytes | bytearray], _Response[HitT]] = msgspec.json.Decoder(of[hit]).decode
+
+    def decoded(response: bytes | bytearray) -> list[HitT]:
+        try:
+            return decode(response).hits.hits
+        except msgspec.DecodeError:
+            raise malformed_response(response) from None
+
+    return decoded
+
+
+_decode_exact = hits_decoder(_Hit)
 _decode_source = msgspec.json.Decoder(_Source).decode
 _members_of = msgspec.json.Decoder(_Members).decode
 _encode = msgspec.json.Encoder().encode
@@ -243,11 +258,7 @@ def extract_exact_records(response: bytes | bytearray, names: Collection[str]) -
 
     Documents of an earlier version have none: their records are returned as they are stored.
     """
-    try:
-        hits = _decode(response).hits.hits
-    except msgspec.DecodeError:
-        raise malformed_response(response) from None
-    return [_exact_record(hit.source, names) for hit in hits]
+    return [_exact_record(hit.source, names) for hit in _decode_exact(response)]
 
 
 def exact_record(source: bytes, names: Collection[str]) -> JsonBytes:

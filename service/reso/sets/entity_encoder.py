@@ -16,7 +16,7 @@ from mappings.resource import Resource
 from service.background import batches_in_turns
 from service.projection import Variant
 from service.reso.sets.entity_set import FEATURES_MEMBER, EntityHeader, EntityProperty, PropertyColumn
-from service.search.responses import malformed_response
+from service.search.responses import hits_decoder
 
 _HIT_NAMES = {"source": "_source"}
 # What is decoded in 3 ms.
@@ -143,17 +143,7 @@ def _response_decoder(record: Any) -> _DecodeResponse:
     """Return the decoder of search responses with records of a type; it raises ApiError for any other response."""
     source: Any = msgspec.defstruct("Source", [("record", record)], bases=(EntityHeader,), kw_only=True, gc=False)
     hit: Any = msgspec.defstruct("Hit", [("source", source)], bases=(EntityHit,), rename=_HIT_NAMES, gc=False)
-    hits: Any = msgspec.defstruct("Hits", [("hits", list[hit])], gc=False)
-    decode = msgspec.json.Decoder[Any](msgspec.defstruct("Response", [("hits", hits)], gc=False)).decode
-
-    def decoded(response: bytes) -> list[EntityHit]:
-        try:
-            found: list[EntityHit] = decode(response).hits.hits
-        except msgspec.DecodeError:
-            raise malformed_response(response) from None
-        return found
-
-    return decoded
+    return hits_decoder(hit)
 
 
 _decode_raw = _response_decoder(msgspec.Raw)

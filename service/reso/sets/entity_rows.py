@@ -27,7 +27,7 @@ from service.reso.sets.entity_encoder import EntityHit, decode_raw_hits
 from service.reso.sets.entity_set import EntityHeader
 from service.reso.sets.skipped_rows import SortedRecords, position_after
 from service.search.query import Body, Clause, Selection, scope_clauses, term, terms
-from service.search.responses import hits_generation, malformed_response, parse_hits, total_hits
+from service.search.responses import hits_decoder, hits_generation, parse_hits, total_hits
 
 DocValuesT = TypeVar("DocValuesT", bound=NamedTuple)
 
@@ -101,15 +101,7 @@ class _CountedHit(msgspec.Struct, gc=False):
     fields: dict[str, list[Any]] = {}
 
 
-class _CountedHits(msgspec.Struct):
-    hits: list[_CountedHit]
-
-
-class _CountedResponse(msgspec.Struct):
-    hits: _CountedHits
-
-
-_decode_counted = msgspec.json.Decoder(_CountedResponse).decode
+_decode_counted = hits_decoder(_CountedHit)
 
 
 class Counted(NamedTuple):
@@ -159,11 +151,7 @@ async def _next_batch(
     }
     if counted_by is not None:
         body["docvalue_fields"] = [counted_by.field]
-    response = await call.search(selection.resource, body)
-    try:
-        hits = _decode_counted(response).hits.hits
-    except msgspec.DecodeError:
-        raise malformed_response(response) from None
+    hits = _decode_counted(await call.search(selection.resource, body))
     if counted_by is None:
         return dict.fromkeys((hit.sort[0] for hit in hits), 1)
     return {hit.sort[0]: counted_by.number(hit.fields[counted_by.field]) for hit in hits}

@@ -16,7 +16,7 @@ from service.request_context import RequestContext
 from service.reso.filter.clauses import MATCH_NONE
 from service.reso.ordering import Position, SortOrder
 from service.search.query import Selection
-from service.search.responses import malformed_response
+from service.search.responses import hits_decoder
 
 # Identifiers that are looked up at once.
 _NAMED_AT_ONCE = 2_500
@@ -28,15 +28,7 @@ class _Hit(msgspec.Struct, gc=False):
     sort: msgspec.Raw
 
 
-class _Hits(msgspec.Struct):
-    hits: list[_Hit]
-
-
-class _Response(msgspec.Struct):
-    hits: _Hits
-
-
-_decode_response = msgspec.json.Decoder(_Response).decode
+_decode_hits = hits_decoder(_Hit)
 _decode_sort = msgspec.json.Decoder(list[str | int | float | None]).decode
 
 
@@ -63,11 +55,7 @@ class SortedRecords:
         if self.is_all or not size:
             return
         body = self.ordering.search_body(self.selection, self.read_to, size) | {"stored_fields": "_none_"}
-        response = await self.call.search(self.selection.resource, body)
-        try:
-            hits = _decode_response(response).hits.hits
-        except msgspec.DecodeError:
-            raise malformed_response(response) from None
+        hits = _decode_hits(await self.call.search(self.selection.resource, body))
         self.found += [hit.sort for hit in hits]
         self.read_to = self.position(-1) if hits else self.read_to
         self.is_all = len(hits) < size
