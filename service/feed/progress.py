@@ -22,7 +22,7 @@ class ReadSpan(NamedTuple):
 
     after: str | None
     last: str | None
-    watermark: int | None
+    watermark: int | None = None
     is_final: bool = True
 
 

@@ -16,6 +16,7 @@ from mappings import RESOURCES
 from mappings.fields import View, underscore
 from mappings.resource import Resource
 from service.errors import InvalidRequest, NotFound, ParameterFault
+from service.feed.progress import ReadSpan
 from service.http.negotiation import JSON, prefers
 from service.http.requests import joined_lines
 from service.http.responses import (
@@ -31,15 +32,7 @@ from service.parameters.types import DEFAULT_PAGE_SIZE, ClauseBuilder, Parameter
 from service.projection import Variant
 from service.request_context import UNDERSCORE_PARAMETER, RequestContext
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER
-from service.search.pages import (
-    NumberedPage,
-    WalkPage,
-    all_records,
-    batched_record,
-    numbered_page,
-    single_record,
-    walk_page,
-)
+from service.search.pages import all_records, batched_record, numbered_page, single_record, walk_page
 from service.search.query import Clause, by_id, match_any, spellings, term, with_shown_address
 from service.telemetry.observation import CURRENT_OBSERVATION, FeedPage
 
@@ -244,7 +237,8 @@ class WalkResponse(ResourceResponse):
         watermark = await next_watermark(call, self.resource)
         selection = call.selection(self.resource, clauses)
         page = await walk_page(call, selection, variant, call.parameters["page_size"])
-        CURRENT_OBSERVATION.get().page = _observed(call, self.resource, page, watermark)
+        span = ReadSpan(call.parameters[CURSOR], page.last, is_final=page.is_final)
+        CURRENT_OBSERVATION.get().page = _observed(call, self.resource, watermark, span)
         following = {} if page.is_final else {"next": {CURSOR: page.last}}
         media_type, encode = (JSON, _page_body) if chosen is None else (chosen.media_type, chosen.page)
         body = encode(variant, page.records, is_final=page.is_final)
@@ -260,30 +254,17 @@ class WalkResponse(ResourceResponse):
         return (Envelope.WALK_PAGE,)
 
 
-def _observed(call: RequestContext, resource: Resource, page: WalkPage, watermark: dict[str, str]) -> FeedPage:
+def _observed(call: RequestContext, resource: Resource, watermark: dict[str, str], span: ReadSpan) -> FeedPage:
+    """Return what a request has read; `watermark` is the header that came with the first page."""
     sent = call.parameters
     return FeedPage(
         method=PAGES_METHOD,
         resource=resource.alias,
         company=sent.get(COMPANY_PARAMETER) or "",
-        after=sent[CURSOR],
-        last=page.last,
+        after=span.after,
+        last=span.last,
         updated_since=sent[UPDATED_SINCE],
-        is_final=page.is_final,
-        watermark=int(watermark[NEXT_WATERMARK]) or None if watermark else None,
-    )
-
-
-def _observed_number(call: RequestContext, page: NumberedPage, watermark: dict[str, str]) -> FeedPage:
-    sent = call.parameters
-    return FeedPage(
-        method=PAGES_METHOD,
-        resource=page.resource.alias,
-        company=sent.get(COMPANY_PARAMETER) or "",
-        after=None if page.number == 1 else f"page {page.number - 1}",
-        last=f"page {page.number}",
-        updated_since=sent[UPDATED_SINCE],
-        is_final=page.number >= page.total_pages,
+        is_final=span.is_final,
         watermark=int(watermark[NEXT_WATERMARK]) or None if watermark else None,
     )
 
@@ -327,7 +308,9 @@ class PageResponse(ResourceResponse):
         variant = call.variant(self.resource, self.view)
         page = await numbered_page(call, call.selection(self.resource, clauses), variant, call.parameters["page_size"])
         if call.parameters.get(UPDATED_SINCE) is not None:
-            CURRENT_OBSERVATION.get().page = _observed_number(call, page, watermark)
+            before = None if page.number == 1 else f"page {page.number - 1}"
+            span = ReadSpan(before, f"page {page.number}", is_final=page.number >= page.total_pages)
+            CURRENT_OBSERVATION.get().page = _observed(call, self.resource, watermark, span)
         is_enclosed = self.is_enclosed or call.parameters.get(ENVELOPE)
         body = page.to_json(self.resource.alias) if is_enclosed else json_array(page.records)
         return json_response(body, {**page.headers(call), **watermark}, records=len(page.records))
