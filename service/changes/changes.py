@@ -140,7 +140,8 @@ async def _search(view: FeedView, resource: Resource, position: FeedPosition, ma
 
 def _encode_changes(view: FeedView, resource: Resource, hits: list[Hit], base: int) -> list[bytes]:
     """Encode changes in order. Records are encoded in one batch, which costs less than one by one."""
-    changes = [(hit, view.difference(resource, hit, base)) for hit in hits if not view.is_move_within_scope(hit.header)]
+    shown, found = view.groups(resource), [hit for hit in hits if not view.is_move_within_scope(hit.header)]
+    changes = [(hit, view.difference(resource, shown, hit, base)) for hit in found]
     told = [(*change, view.removal_reason(resource, change[0])) for change in changes if view.is_told(change[1])]
     present = [(hit.header, hit.record) for hit, _, reason in told if reason is None]
     headers, records = [header for header, _ in present], [record for _, record in present if record is not None]

@@ -353,12 +353,12 @@ class FeedView:
             return "deactivated"
         return None
 
-    def difference(self, resource: Resource, hit: Hit, base: int) -> Difference:
-        """Return what a record has that is new to a reader who had everything at a sequence.
+    def difference(self, resource: Resource, shown: dict[int, ChangeGroup], hit: Hit, base: int) -> Difference:
+        """Return what a record has that is new to a reader who had everything at a sequence; `shown` are its `groups`.
 
         With a display licence, a record is new, too, when a seller has opted in or out since.
         """
-        sequences, shown = dict(map(split_change, hit.header.changed)), self.groups(resource)
+        sequences = dict(map(split_change, hit.header.changed))
         groups = {number: group for number, group in shown.items() if sequences.get(number, 0) > base}
         is_new, was_switched = sequences.get(CREATION, _UNKNOWN) > base, False
         if self.call.visibility.display and resource.address and hit.record is not None:
