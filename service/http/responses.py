@@ -103,7 +103,9 @@ class BufferListPayload(Payload):
 
     async def _write_buffers(self, stream: StreamWriter) -> None:
         stream.send_headers()
-        async for piece in in_turns(_pieces(self.buffers)):
+        # Dividing takes a tenth of a millisecond for 200 records, which pages need not pay.
+        pieces = _pieces(self.buffers) if self._size > 2 * _WRITTEN_BYTES else [self.buffers]
+        async for piece in in_turns(pieces):
             if stream.transport is None or stream.transport.is_closing():
                 raise ClientConnectionResetError("The client has disconnected.")
             stream.transport.writelines(piece)
