@@ -10,14 +10,7 @@ from elasticsearch import ApiError, TransportError
 from indexer.bulk import AdaptiveLimit, BulkOptions, BulkResult, BulkSender, BulkWrite, bulk_sender, delete_documents
 from indexer.changes.rewrites import compared, known_move_id, move_for_update, version_over, write_all
 from indexer.changes.shard_crossings import Crossing, KnownIntervals
-from indexer.changes.stamps import (
-    Change,
-    ChangeKind,
-    Stamp,
-    change_of,
-    in_order_of_arrival,
-    split_taken,
-)
+from indexer.changes.stamps import Change, ChangeKind, Stamp, change_of, in_order_of_arrival, split_taken
 from indexer.changes.write_session import WriteSession, open_write_session, republish
 from indexer.documents.builder import PendingDocument
 from indexer.documents.companies import ALL_COMPANIES

@@ -19,22 +19,29 @@ OPERATING_ROOT = "/operating"
 OPERATING_PAGES: dict[str, tuple[str, ...]] = {
     "Start": ("operating.md",),
     "Tutorials": (
-        *("your-own-data.md", "operating/keep-current.md", "operating/first-partner.md", "operating/production.md"),
+        "your-own-data.md",
+        "operating/keep-current.md",
+        "operating/first-partner.md",
+        "operating/production.md",
     ),
     "Operate": (
-        *(
-            "operating/install.md",
-            "operating/load.md",
-            "operating/publish.md",
-            "operating/push.md",
-            "operating/keys.md",
-        ),
-        *("operating/run.md", "operating/monitor.md", "operating/maintain.md"),
+        "operating/install.md",
+        "operating/load.md",
+        "operating/publish.md",
+        "operating/push.md",
+        "operating/keys.md",
+        "operating/run.md",
+        "operating/monitor.md",
+        "operating/maintain.md",
     ),
     "How to": ("replicating.md", "operating-a-cluster.md", "backup-and-restore.md", "upgrading.md", "audit.md"),
     "Reference": (
-        *("operating/column-maps.md", "operating/settings.md", "elasticsearch-rights.md"),
-        *("sizing.md", "security.md", "reliability.md"),
+        "operating/column-maps.md",
+        "operating/settings.md",
+        "elasticsearch-rights.md",
+        "sizing.md",
+        "security.md",
+        "reliability.md",
     ),
 }
 _FILE_BY_PATH = {
