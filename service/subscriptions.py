@@ -1,4 +1,4 @@
-"""What is known of subscriptions, for whoever shows it: `service.deliver` provides it, the console reads it."""
+"""The state of all subscriptions: `service.deliver` provides it, the console and the metrics read it."""
 
 from typing import NamedTuple
 

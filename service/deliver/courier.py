@@ -1,7 +1,7 @@
 """Delivers to one subscription: one page after the other, each until it was accepted.
 
-The position is stored after each acceptance, so that whoever delivers next repeats one delivery at most. Nothing that
-was read is kept for a later attempt: each attempt sends what the key may read then.
+The position is stored after each acceptance, so the next process repeats at most one delivery. Each attempt reads
+again, and sends what the key may read at that moment.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """A subscription, as the command stores it, and how far it has been delivered, as `brokerage deliver` stores it.
 
-They are in two indices, so that whoever shows how far subscriptions are need not be able to read their secrets, and
-`brokerage deliver` cannot change where it sends to. The documents of both have the id of the subscription.
+They are in two indices: the service shows the progress without access to the secrets, and `brokerage deliver` cannot
+change the addresses. The documents of both have the id of the subscription.
 """
 
 import time

@@ -147,7 +147,7 @@ function tables(data) {
   ]), [1, 2, 3, 4, 5, 6], "No requests in the last ten minutes.");
 }
 
-// What there is to say where there is no notice.
+// Shown below the headline if there are no notices.
 function summary(data) {
   const listings = data.resources.find(({ resource }) => resource === "listings"), count = data.consumers.length;
   const inSync = data.consumers.filter(({ trouble, behind }) => !trouble && behind === 0).length;

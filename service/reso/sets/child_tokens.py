@@ -154,7 +154,7 @@ def _digits(milliseconds: int) -> str:
 
 @lru_cache(4096)
 def _neighbours(day: str) -> tuple[str, str]:
-    """Return the days before and after one; of a text that is no day, texts behind all days."""
+    """Return the days before and after a day; for a text that is not a day, texts that sort after all days."""
     try:
         at = dt.date.fromisoformat(day)
     except ValueError:
