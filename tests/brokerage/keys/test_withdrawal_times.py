@@ -82,7 +82,9 @@ async def test_no_kind_of_response_goes_on_after_a_withdrawal(
     store = KeyStore(bench.client, bench.connection.keys_index, bench.connection.usage_index)
     await store.create(KeyGrant("first", all_companies=True))
     workers, trials, found = amount(2, 4), amount(5, 200), defaultdict[str, list[float]](list)
-    quiet = {"BROKERAGE_ACCESS_LOG": "none", "BROKERAGE_DEADLINE_SECONDS": "300"}
+    # On a busy machine requests wait longer for a slot than the default; that is not what is measured.
+    patient = {"BROKERAGE_DEADLINE_SECONDS": "300", "BROKERAGE_QUEUE_SECONDS": "60"}
+    quiet = {"BROKERAGE_ACCESS_LOG": "none", **patient}
     environment = {**on_engine, **quiet, "BROKERAGE_EXPORTS": str(tmp_path / "files")}
     with running("serve", "--port", "0", "--workers", str(workers), environment=environment) as service:
         port = int(re.findall(r":(\d+)/v1", service.read_until("Ctrl-C stops\n"))[0])
