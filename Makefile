@@ -2,8 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Each process uses its own Elasticsearch.
-PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+# Each process uses its own Elasticsearch. A test that waits for what never comes fails by name; the longest takes 4 minutes.
+PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --timeout 900
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 
 # Hashes without index addresses, so that the lock works with any mirror.
