@@ -139,6 +139,11 @@ class IndexerSettings:
         "BROKERAGE_GROWTH_LIMIT", 0.5, "Share of the live records that a rebuild may add; 10 may always be added."
     )
     tombstone_days: int = setting("BROKERAGE_TOMBSTONE_DAYS", 30, "Days for which tombstones are kept.")
+    history_days: int = setting(
+        "BROKERAGE_HISTORY_DAYS",
+        1095,
+        "Days for which changes of prices and statuses are kept; older ones go when a record is next written.",
+    )
     trouble_policy: TroublePolicy = setting(  # noqa: RUF009 - a field, as the others
         "BROKERAGE_TROUBLE_POLICY",
         "off_market",

@@ -15,6 +15,7 @@ from typing import Any, Literal, get_type_hints
 import msgspec
 
 from mappings import RESOURCES
+from mappings.history import DICTIONARY_FIELDS
 from mappings.listing import PROPERTY_TYPES, STATUSES
 
 # On every entity: the source's time of the last change.
@@ -60,10 +61,10 @@ DictionaryType = Literal["Collection", "DateTimeOffset", "Decimal", "Int64"]
 class DictionaryEntity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An entity of the Data Dictionary, and its mapping to our resources.
 
-    `fields` is keyed by our names, `features` by display name, `status` and `type` by the source's spelling;
-    `refers_to` and `part_of` are keyed by the field that holds a key; their values name an entity, in `part_of` also a
-    field that names it. Lookups of values in another entity are added to `refers_to`. `filter` is the OData
-    filter of the records to read. `types` are the types of fields that are not those of ours, by the fields' names.
+    `fields` and `history` are keyed by our names, `features` by display name, `status` and `type` by the source's
+    spelling; `refers_to` and `part_of` are keyed by the field that holds a key; their values name an entity, in
+    `part_of` also a field that names it. Lookups of values in another entity are added to `refers_to`. `filter` is the
+    OData filter of the records to read. `types` are the types of fields that are not those of ours, by their names.
     """
 
     key: str
@@ -80,6 +81,7 @@ class DictionaryEntity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     not_public: ValueSource | None = None
     source_agent_id: _SourceSpec = ()
     time_zone: _SourceSpec = ()
+    history: dict[str, _SourceSpec] = {}
     filter: str = ""
 
     def sources_for(self, field: str) -> tuple[ValueSource, ...]:
@@ -96,8 +98,13 @@ class DictionaryEntity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         return _as_sources(self.time_zone)
 
     @property
+    def history_sources(self) -> dict[str, tuple[ValueSource, ...]]:
+        """The sources of what the source says of earlier states, by the names of `mappings.history`."""
+        return {name: _as_sources(spec) for name, spec in self.history.items()}
+
+    @property
     def value_sources(self) -> Iterator[ValueSource]:
-        for spec in (*self.fields.values(), self.source_agent_id, self.time_zone):
+        for spec in (*self.fields.values(), *self.history.values(), self.source_agent_id, self.time_zone):
             yield from _as_sources(spec)
         yield from (value for value in (self.inactive, self.not_public) if value is not None)
 
@@ -215,12 +222,13 @@ def _normalize_slashed(name: str) -> object:
 # Tables that are merged entry by entry, and the normal form by which two keys are the same.
 _ENTRY_NORMALIZERS: dict[str, Callable[[str], object]] = {
     "fields": _exact,
+    "history": _exact,
     "features": _exact,
     "status": normalize_lookup,
     "type": _normalize_slashed,
 }
 # Where an empty string removes an entry; in `status` it means that a record is not served.
-_REMOVABLE = ("fields", "features", "type")
+_REMOVABLE = ("fields", "history", "features", "type")
 _TYPE_NAMES = {"`": "", "object": "table", "array": "list", "str": "text", "int": "number"}
 
 
@@ -333,6 +341,8 @@ def _source_fields(name: str, entity: DictionaryEntity) -> Iterator[tuple[str, s
 def _declared_sources(name: str, entity: DictionaryEntity) -> Iterator[tuple[str, ValueSource]]:
     for field in entity.fields:
         yield from ((f"{name}.fields.{field}", value) for value in entity.sources_for(field))
+    for field, sources in entity.history_sources.items():
+        yield from ((f"{name}.history.{field}", value) for value in sources)
     yield from ((f"{name}.source_agent_id", value) for value in entity.source_agent_id_sources)
     yield from ((f"{name}.time_zone", value) for value in entity.time_zone_sources)
     for member in ("inactive", "not_public"):
@@ -352,6 +362,9 @@ def _check_fields(name: str, entity: DictionaryEntity) -> None:
             raise ValueError(f"{name}.fields.{field}: consists of objects, which no source field has")
         if "Status" in ours and field in _DERIVED_FIELDS:
             raise ValueError(f"{name}.fields.{field}: follows from [{name}.{_DERIVED_FIELDS[field]}]")
+    known = [field.name for field in DICTIONARY_FIELDS]
+    for field in entity.history.keys() - {*known}:
+        raise ValueError(f"{name}.history.{field}: is not one of {', '.join(known)}")
     for resource in resources:
         _check_identifier(f"{name}.fields.{resource.identifier}", entity, resource.identifier)
 

@@ -32,6 +32,7 @@ from mappings.search_fields import (
     doc_value,
     element_count,
     envelope_keyword,
+    envelope_object,
     envelope_text,
     envelope_timestamp,
     feature,
@@ -46,6 +47,8 @@ from mappings.visibility import ADDRESS_MEMBERS, ADDRESS_SWITCH, LISTING_SWITCH,
 
 ON_MARKET_STATUSES = ("Active", "Pending", "Contingent")
 COMING_SOON = "ComingSoon"
+# The member of an envelope, and the search field, with what the source says of earlier states (`mappings.history`).
+HISTORY = "history"
 FOR_SALE_STATUSES = (*ON_MARKET_STATUSES, COMING_SOON)
 STATUSES = (*FOR_SALE_STATUSES, "Sold", "Expired", "Canceled", "Withdrawn", "TempOffMarket", "Other")
 
@@ -291,6 +294,7 @@ _SEARCH_FIELDS: tuple[SearchField, ...] = (
     element_count("open_house_count", "OpenHouse"),
     open_houses(TOKENS, "OpenHouse"),
     envelope_text(TIME_ZONE),
+    envelope_object(HISTORY),
     *(feature(underscore(name), shown) for shown, name in _load_property_features().items()),
 )
 
@@ -322,7 +326,7 @@ LISTING = Resource(
     timestamps=_TIMESTAMPS,
     volatile=_VOLATILE,
     address=ADDRESS_MEMBERS,
-    envelope_members=frozenset({"property_type_id", TIME_ZONE, "shared_partner_data_updated_at"}),
+    envelope_members=frozenset({"property_type_id", TIME_ZONE, HISTORY, "shared_partner_data_updated_at"}),
     names=_NAMES,
     zone_of=_ZONE_OF,
     changes=(
@@ -355,7 +359,7 @@ SOLD_LISTING = Resource(
     timestamps=_TIMESTAMPS,
     volatile=_VOLATILE,
     address=ADDRESS_MEMBERS,
-    envelope_members=frozenset({"property_type_id", TIME_ZONE}),
+    envelope_members=frozenset({"property_type_id", TIME_ZONE, HISTORY}),
     names=(
         *_NAMES,
         NameOf("BuyerAgentFullName", "BuyerAgentUUID", "agents"),

@@ -93,6 +93,11 @@ def strict_record_type(resource: Resource) -> type[msgspec.Struct]:
     return _struct(resource.name, resource.stored, _STRICT_TYPES, resource.identifier)
 
 
+def object_type(name: str, fields: tuple[Field, ...]) -> type[msgspec.Struct]:
+    """Return the type of an object that a source sends beside the record."""
+    return _struct(name, fields, _SOURCE_TYPES)
+
+
 def _struct(
     name: str, fields: tuple[Field, ...], level: _MemberTypes, identifier: str | None = None
 ) -> type[msgspec.Struct]:
@@ -135,7 +140,7 @@ def record_schema(resource: Resource, view: View, *, underscored: bool = False) 
     fields = resource.view(view)
     required = [_property_name(field, underscored) for field in fields if not field.is_absent(view)]
     properties = {
-        _property_name(field, underscored): _value_schema(field, underscored) | _description(field, view)
+        _property_name(field, underscored): value_schema(field, underscored=underscored) | _description(field, view)
         for field in fields
     }
     properties[_identifier_name(resource, underscored)]["type"] = "string"
@@ -171,7 +176,8 @@ def _property_name(field: Field, underscored: bool) -> str:  # noqa: FBT001 - pa
     return field.underscored if underscored else field.name
 
 
-def _value_schema(field: Field, underscored: bool) -> dict[str, object]:  # noqa: FBT001 - passed on as is
+def value_schema(field: Field, *, underscored: bool) -> dict[str, object]:
+    """Return the schema of the value of a field."""
     if not field.members:
         described = {"description": text} if (text := _field_note(field)) else {}
         return (
@@ -180,7 +186,8 @@ def _value_schema(field: Field, underscored: bool) -> dict[str, object]:  # noqa
     members: dict[str, object] = {
         "title": field.object_name + UNDERSCORED_SUFFIX * underscored,
         "properties": {
-            _property_name(member, underscored): _value_schema(member, underscored) for member in field.members
+            _property_name(member, underscored): value_schema(member, underscored=underscored)
+            for member in field.members
         },
         "required": [_property_name(member, underscored) for member in field.members],
     }

@@ -113,6 +113,9 @@ doc_value = partial(_derived, _DOC_VALUE_KEYWORD)  # read by `timestamps_only`, 
 envelope_keyword = partial(_derived, _FILTER_KEYWORD, origin=FieldOrigin.ENVELOPE)
 envelope_doc_value = partial(_derived, _DOC_VALUE_KEYWORD, origin=FieldOrigin.ENVELOPE)
 envelope_text = partial(_derived, _SOURCE_ONLY_KEYWORD, origin=FieldOrigin.ENVELOPE)  # read with the record alone
+envelope_object = partial(
+    _derived, {"type": "object", "enabled": False}, origin=FieldOrigin.ENVELOPE
+)  # as the text above
 envelope_timestamp = partial(_derived, _LONG, origin=FieldOrigin.ENVELOPE, conversion=Conversion.TIMESTAMP)
 
 
@@ -151,8 +154,10 @@ HISTORY_FIELDS = (
     # The sequences of the record's creation and of the last change of each group of fields, each below the group's
     # number (`mappings.stored_document.change_number`): a range selects what changed in a group since a sequence.
     SearchField(name="changed", mapping=_LONG, origin=FieldOrigin.INDEXER),
-    # What is remembered of earlier states (`mappings.stored_document.Past`), read by look-ups.
+    # What is remembered of earlier states (`mappings.history.Past`), read by look-ups.
     SearchField(name="past", mapping={"type": "binary", "doc_values": True}, origin=FieldOrigin.INDEXER),
+    # How many values are remembered, if any.
+    SearchField(name="history_count", mapping={"type": "integer"}, origin=FieldOrigin.INDEXER),
 )
 
 

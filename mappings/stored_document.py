@@ -6,7 +6,7 @@ no ingest pipeline, no engine-side reindex.
 
 The stamp is the last of the search fields: it can be replaced without reading the others. It is `clock`, `sequence` and
 `changed`: for the record's creation and for each group of fields that has changed since, the sequence of that change
-(decision 63). Before it is `past`, if there is one.
+(decision 63). Before it is `past`, if there is one (`mappings.history`).
 
 If numbers of the record were rounded, one of the search fields is `exact`: an object of the numbers as the source has
 them. It is not indexed, and neither content, digests nor changes depend on it (decision 39).
@@ -14,7 +14,6 @@ them. It is not indexed, and neither content, digests nor changes depend on it (
 
 from __future__ import annotations
 
-import base64
 import re
 import struct
 from collections.abc import Iterable, Sequence
@@ -25,6 +24,8 @@ from hashlib import sha256
 from typing import Any
 
 import msgspec
+
+from mappings.history import decode_past
 
 RECORD_DELIMITER = b"\t"
 RECORD_KEY = b'"record":'
@@ -41,7 +42,7 @@ _EXACT = re.compile(rb',"exact":(\{[^{}]*\})')
 _STAMP = re.compile(
     rb',"clock":\d+,"sequence":(?P<sequence>\d+)(?:,"changed":\[(?P<changed>[\d,]*)\])?(?=\}\Z|,"record":\t)'
 )
-_PAST = re.compile(rb',"past":"[^"]*"')
+_PAST = re.compile(rb',"past":"[^"]*"(?:,"history_count":\d+)?')
 
 # A member of `changed` is the number of a group of fields, then the sequence of its last change in so many bits, which
 # is 0 while it is the document's own, pending one.
@@ -87,29 +88,6 @@ def split_change(number: int) -> tuple[int, int]:
 CREATED = (change_number(CREATION),)
 
 
-class Past(msgspec.Struct, array_like=True, frozen=True):
-    """The search field `past` of a record that has changed since its creation.
-
-    `first_seen` is the clock of its creation. `before` has, for each group that has changed, the values before of the
-    remembered members that its last change changed, by their place.
-    """
-
-    first_seen: int
-    before: dict[int, dict[int, Any]]
-
-    def encode(self) -> str:
-        return base64.b64encode(_encode_past(self)).decode()
-
-
-_encode_past = msgspec.msgpack.Encoder().encode
-_decode_past = msgspec.msgpack.Decoder(Past).decode
-
-
-def decode_past(encoded: str) -> Past | None:
-    """Return the past of a document, None if it has none."""
-    return _decode_past(base64.b64decode(encoded)) if encoded else None
-
-
 def encode_document(  # noqa: PLR0913 - its parts
     search_fields_json: bytes,
     clock: int,
@@ -124,9 +102,16 @@ def encode_document(  # noqa: PLR0913 - its parts
     `search_fields_json` is the JSON object of the search fields without past, stamp and closing brace, at least one;
     `record` is the encoded record, None for a tombstone.
     """
-    remembered = b',"past":"%b"' % past.encode() if past else b""
-    head = b"".join((search_fields_json, remembered, _encode_stamp(clock, sequence, changed)))
+    head = b"".join((search_fields_json, _encode_past(past), _encode_stamp(clock, sequence, changed)))
     return head + b"}" if record is None else b"".join((head, b',"record":\t', record, b"\t}"))
+
+
+def _encode_past(past: str) -> bytes:
+    decoded = decode_past(past)
+    if decoded is None:
+        return b""
+    counted = b',"history_count":%d' % decoded.count if decoded.count else b""
+    return b',"past":"%b"' % past.encode() + counted
 
 
 def _encode_stamp(clock: int, sequence: int, changed: Iterable[int]) -> bytes:
@@ -208,8 +193,7 @@ def _read_changed(stamp: re.Match[bytes]) -> Sequence[int]:
 def replace_past(source: bytes, past: str) -> bytes:
     """Return the source of a document with another past, or with none; raise as `replace_stamp`."""
     before, rest = split_at_stamp(source)
-    member = b',"past":"%b"' % past.encode() if past else b""
-    return b"".join((_PAST.sub(b"", before), member, rest))
+    return b"".join((_PAST.sub(b"", before), _encode_past(past), rest))
 
 
 def stamped_sequence(source: bytes) -> int:

@@ -16,7 +16,7 @@ from indexer.changes.rewrites import (
     write_all,
     write_over,
 )
-from indexer.changes.stamps import PENDING, PENDING_SUPERSEDED, is_outdated, remember
+from indexer.changes.stamps import PENDING, PENDING_SUPERSEDED, is_outdated, kept_past, remember
 from indexer.changes.write_session import WriteSession
 from indexer.clock import UNDATED, first_future_version
 from indexer.documents.companies import ALL_COMPANIES, Coverage
@@ -105,7 +105,7 @@ async def _write_superseding(
         state, parts = stored_state(document.source)
         known, before = stored_state(origin.source)
         past, changed = ("", CREATED) if state.deleted else remember(resource, state, parts, known, before)
-        source = replace_past(document.source, past)
+        source = replace_past(document.source, kept_past(context, past))
         writes.append(BulkWrite(document.id, document.version, replace_stamp(source, *stamp, changed)))
     await write_all(sender, writes)
 

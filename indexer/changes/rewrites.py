@@ -24,6 +24,7 @@ from indexer.changes.stamps import (
     ChangeKind,
     Parts,
     is_continued,
+    kept_past,
     remember,
 )
 from indexer.clock import REPLACED_VERSION_GAP
@@ -142,10 +143,11 @@ async def compared(
     ]
     fetched = await fetch_documents(context, index, [name for name in differing if name not in unseen])
     stored = {document.id: stored_state(document.source) for document in fetched}
-    return [change._replace(document=_compared(resource, change, stored, unseen)) for change in changes]
+    return [change._replace(document=_compared(context, resource, change, stored, unseen)) for change in changes]
 
 
 def _compared(
+    context: IndexerContext,
     resource: Resource,
     change: Change,
     stored: Mapping[str, tuple[StoredState, Parts]],
@@ -158,7 +160,7 @@ def _compared(
     if (written := unseen.get(document.id)) is not None and written.record is not None:
         before = written.head, written.record
     past, changed = remember(resource, document, (document.head, document.record), state, before)
-    return structs.replace(document, past=past, changed=changed)
+    return structs.replace(document, past=kept_past(context, past), changed=changed)
 
 
 Known: TypeAlias = IndexRow | StoredState

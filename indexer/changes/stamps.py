@@ -21,12 +21,11 @@ from indexer.documents.companies import Coverage
 from indexer.scan import IndexRow
 from indexer.settings import IndexerContext
 from mappings import Resource
+from mappings.history import Past, Replaced, decode_past
 from mappings.stored_document import (
     CREATED,
-    Past,
     TombstoneReason,
     change_number,
-    decode_past,
     lacking_members,
     search_value,
     split_change,
@@ -159,6 +158,8 @@ class _Owned(Protocol):
     def company(self) -> str: ...
     @property
     def content(self) -> int: ...
+    @property
+    def version(self) -> int: ...
 
 
 class _Remembered(_Owned, Protocol):
@@ -186,7 +187,7 @@ def remember(
     """Return `past` and `changed` of a live document that follows a known state, of which `before` are the parts.
 
     They are not needed for a state of the same content. A record that is new, restored or from another company has no
-    past (`mappings.stored_document`).
+    past (`mappings.history`).
     """
     if known is None or not is_continued(document, known):
         return "", CREATED
@@ -194,11 +195,21 @@ def remember(
         return known.past, known.changed
     if before is None:
         return "", CREATED
-    replaced, past = _replaced(resource, parts, before), decode_past(known.past) or Past(known.clock, {})
+    replaced, groups = _replaced(resource, parts, before), resource.change_groups
+    at = version_microseconds(max(document.version, 0)) // 1000
+    changes = (Replaced(at, number, values) for number, values in replaced.items() if groups[number].remembered)
     sequences = dict(map(split_change, known.changed)) | dict.fromkeys(replaced, 0)
     changed = [change_number(group, sequence) for group, sequence in sequences.items()]
-    values = {group: each for group, each in (past.before | replaced).items() if each}
-    return Past(past.first_seen, values).encode(), changed
+    past = decode_past(known.past) or Past(known.clock)
+    return past.followed_by(changes).encode(), changed
+
+
+def kept_past(context: IndexerContext, past: str) -> str:
+    """Return the past of a document without what is older than BROKERAGE_HISTORY_DAYS."""
+    decoded = decode_past(past)
+    if decoded is None:
+        return ""
+    return decoded.since(now_milliseconds() - int(context.settings.history_days * _DAY_MILLISECONDS)).encode()
 
 
 def _replaced(resource: Resource, parts: Parts, before: Parts) -> dict[int, dict[int, Any]]:

@@ -25,6 +25,7 @@ from indexer.errors import InvalidRecordError
 from indexer.source.lines import RejectedLine, SourceLine
 from mappings import Resource
 from mappings.fields import FieldKind
+from mappings.listing import HISTORY
 from mappings.open_houses import TIME_ZONE, Token, identity, numbered
 from mappings.record_schema import record_type
 from mappings.search_fields import Conversion, FieldOrigin, SearchField, number_in, text_in
@@ -172,8 +173,9 @@ class DocumentBuilder:
         self._head: Any = msgspec.defstruct(
             f"{resource.name}Head", own, bases=(_SearchFields,), omit_defaults=True, gc=False
         )
-        self._extra = member_getter(sorted(resource.envelope_members - _NOT_CONTENT - {TIME_ZONE}))
+        self._extra = member_getter(sorted(resource.envelope_members - _NOT_CONTENT - {TIME_ZONE, HISTORY}))
         self._has_zone = TIME_ZONE in resource.envelope_members
+        self._has_history = HISTORY in resource.envelope_members
         self._not_content = member_getter(sorted(resource.envelope_members & _NOT_CONTENT))
         self._volatile = resource.volatile
         self._open_values = member_getter(self._restricted.open_members)
@@ -205,6 +207,8 @@ class DocumentBuilder:
                 extra.append(zone)  # content: it says when they are
             else:
                 kept = (*kept, zone)
+        if self._has_history and envelope.history:
+            kept = (*kept, envelope.history)
         context = (extra, (*self._not_content(envelope), *kept))
         opened, record, content, stored = self._encode_record(envelope.record, context)
         reason, version = marked

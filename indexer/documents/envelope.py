@@ -19,8 +19,10 @@ from indexer.errors import InvalidRecordError
 from indexer.source.lines import recovered_identifiers
 from mappings import Resource
 from mappings.fields import RULE, STORED_PATTERN
+from mappings.history import DICTIONARY_FIELDS
+from mappings.listing import HISTORY
 from mappings.open_houses import TIME_ZONE
-from mappings.record_schema import record_type, strict_record_type
+from mappings.record_schema import object_type, record_type, strict_record_type
 
 _DateTime = Annotated[dt.datetime, msgspec.Meta(tz=True)]
 
@@ -29,6 +31,7 @@ _MEMBERS: dict[str, Any] = {
     "shared_partner_data_updated_at": _DateTime | None,
     "property_type_id": int | None,
     TIME_ZONE: str | None,
+    HISTORY: object_type("History", DICTIONARY_FIELDS) | None,
     "source_agent_id": str | None,
     "deactivated_at": _DateTime | None,
     "parent_company_id": str | None,

@@ -14,13 +14,16 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from indexer.clock import epoch_milliseconds
 from indexer.errors import InvalidRecordError
 from indexer.reporting.report import RoundedField
 from mappings import Resource
 from mappings.fields import Field, FieldKind, TextForm
-from mappings.listing import ON_MARKET_STATUSES, PROPERTY_TYPES, STATUSES
+from mappings.history import DICTIONARY_FIELDS
+from mappings.listing import HISTORY, ON_MARKET_STATUSES, PROPERTY_TYPES, STATUSES
 from mappings.open_houses import TIME_ZONE, find_time_zone
 from mappings.record_schema import MAX_SAFE_INTEGER
+from mappings.search_fields import number_in
 
 Roundings = dict[str, RoundedField]
 # What the members of an object were that are rounded in it, by name.
@@ -236,6 +239,8 @@ def _market(envelope: Any) -> int:
     _property_type(envelope)
     if envelope.property_time_zone is not None:
         _time_zone(envelope)
+    if envelope.history is not None:
+        envelope.history = _history(envelope.history)
     return corrected
 
 
@@ -282,6 +287,19 @@ def _time_zone(envelope: Any) -> None:
     if name is not None and find_time_zone(name) is None:
         reason = f"is {name[:_MAX_SHOWN]!r}, which is not a time zone: use a name such as America/Los_Angeles"
         raise InvalidRecordError(TIME_ZONE, reason)
+
+
+def _history(given: Any) -> dict[str, Any] | None:
+    """Return what the source says of earlier states, without what it leaves out; times in milliseconds since 1970."""
+    found = {field.name: _history_value(field, getattr(given, field.name)) for field in DICTIONARY_FIELDS}
+    return {name: value for name, value in found.items() if value is not None} or None
+
+
+def _history_value(field: Field, value: Any) -> Any:
+    if field.kind is not FieldKind.DATE_TIME or value is None:
+        return number_in(value) if field.kind is FieldKind.NUMBER else value or None
+    _check_date_time(f"{HISTORY}.{field.name}", value)
+    return epoch_milliseconds(dt.datetime.fromisoformat(value))
 
 
 def _type_number(name: str | None) -> int | None:

@@ -31,7 +31,7 @@ from service.errors import DataReplaced, InvalidRequest, RebuildDue
 from service.http.responses import JsonBytes
 from service.projection import Variant
 from service.request_context import UNDERSCORE_PARAMETER, RequestContext
-from service.search.query import HIDDEN_ADDRESS, Body, Clause, lacks_field, terms, used_fields
+from service.search.query import HIDDEN_ADDRESS, Body, Clause, lacks_field, terms, used_fields, was_withheld
 from service.search.responses import malformed_response
 from service.search.responses import parse_hits as parsed_hits
 from service.telemetry.observation import UNMARKED_RESPONSES
@@ -128,6 +128,7 @@ class DocumentHeader(msgspec.Struct, gc=False):
     exact: dict[str, float] = {}  # numbers that are rounded in the record
     changed: list[int] = []  # `mappings.stored_document.change_number`; none if an earlier version wrote the document
     past: str = ""
+    history: dict[str, Any] | None = None  # what the source says of earlier states
 
 
 DecodeHeader = Callable[[bytes | bytearray], "DocumentHeader"]
@@ -362,7 +363,7 @@ class FeedView:
         groups = {number: group for number, group in shown.items() if sequences.get(number, 0) > base}
         is_new, was_switched = sequences.get(CREATION, _UNKNOWN) > base, False
         if self.call.visibility.display and resource.address and hit.record is not None:
-            was_switched = any(group.name == "display" and number in sequences for number, group in shown.items())
+            was_switched = was_withheld(hit.header.changed)
             is_new |= any(group.name == "display" for group in groups.values())
             groups = {} if refuses(hit.record, LISTING_SWITCH) else groups
             if refuses(hit.record, ADDRESS_SWITCH):

@@ -16,7 +16,7 @@ from isal import isal_zlib
 
 from cluster.zstd import zstd
 from mappings.fields import underscore
-from mappings.stored_document import Past, decode_past
+from mappings.history import Past, decode_past
 from service.errors import ApiError
 from service.feed.entries import Difference, DocumentHeader
 from service.http.negotiation import ContentCoding
@@ -101,7 +101,7 @@ def _previous(past: Past, difference: Difference) -> dict[str, object]:
     return {
         group.remembered[place]: value
         for number, group in difference.groups.items()
-        for place, value in past.before.get(number, {}).items()
+        for place, value in past.before(number).items()
     }
 
 

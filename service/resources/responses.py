@@ -355,7 +355,7 @@ class RecordResponse(ResourceResponse):
     async def __call__(self, call: RequestContext) -> web.Response:
         """Return the record, in another format if the client prefers that; raise NotFound."""
         [(variable, identifier)] = call.client.path.items()
-        _refuse_different_identifier(call, variable, identifier)
+        refuse_different_identifier(call, variable, identifier)
         variant = call.variant(self.resource, self.view)
         record = await self.find(call, identifier, variant)
         if record is None:
@@ -386,7 +386,7 @@ class RecordResponse(ResourceResponse):
         return (Envelope.NONE,)
 
 
-def _refuse_different_identifier(call: RequestContext, variable: str, identifier: str) -> None:
+def refuse_different_identifier(call: RequestContext, variable: str, identifier: str) -> None:
     """Raise InvalidRequest if the query repeats the identifier with another value."""
     repeated = call.parameters.get(variable)
     if repeated is not None and {*spellings(repeated)}.isdisjoint(spellings(identifier)):

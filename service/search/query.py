@@ -9,8 +9,8 @@ from math import inf
 from typing import Any, NamedTuple
 
 from mappings.fields import TextForm
-from mappings.resource import Resource
-from mappings.stored_document import companies_query, feed_key, feed_key_range
+from mappings.resource import ChangeGroup, Resource
+from mappings.stored_document import change_number, companies_query, feed_key, feed_key_range, split_change
 from mappings.visibility import ADDRESS_HIDDEN
 from service.scope import Scope
 
@@ -246,6 +246,16 @@ def _doc_value_options(resource: Resource) -> Body:
 
 
 HIDDEN_ADDRESS: Clause = term(ADDRESS_HIDDEN, value=True)
+# Records of which a seller has ever opted in or out: what they were meanwhile is hidden from some keys.
+_DISPLAY = ChangeGroup("display").number
+ONCE_WITHHELD: Clause = {
+    "range": {"changed": {"gte": change_number(_DISPLAY), "lt": change_number(_DISPLAY + 1)}},
+}
+
+
+def was_withheld(changed: Iterable[int]) -> bool:
+    """Whether a document matches `ONCE_WITHHELD`, by its `changed`."""
+    return any(split_change(number)[0] == _DISPLAY for number in changed)
 
 
 def with_shown_address(clause: Clause) -> Clause:

@@ -60,6 +60,7 @@ PAGE_GROUPS: dict[str, tuple[SitePage, ...]] = {
     "Read live": (
         SitePage("walk", "Pagination and polling"),
         SitePage("parameters", "Operations and filters"),
+        SitePage("history", "Price and status history"),
         SitePage("geojson", "GeoJSON"),
         SitePage("reso", "RESO Web API"),
         SitePage("programs", "Open in Excel, Power BI, Tableau"),
@@ -126,7 +127,10 @@ class Site:
 
 # Pages about one capability, which are not there without it (`Capability.pages`).
 OPTIONAL_PAGES = frozenset(
-    {"changes", "copy", "everything", "push", "reso", "programs", "geojson", "map", "move", "reference", "clients"}
+    (
+        *("changes", "copy", "everything", "push", "history", "reso", "programs"),
+        *("geojson", "map", "move", "reference", "clients"),
+    )
 )
 PAGE_BY_PATH: dict[str, SitePage] = {page.path: page for pages in PAGE_GROUPS.values() for page in pages}
 

@@ -32,6 +32,7 @@ from indexer.reso.mapping.parts import (
 )
 from indexer.reso.mapping.values import (
     UnmappableValue,
+    converter_for,
     describe_value,
     limit_searchable,
     to_boolean,
@@ -43,7 +44,8 @@ from indexer.reso.mapping.values import (
 from mappings import AGENT, LISTING, OFFICE, RESOURCES, SOLD_LISTING, TEAM, Resource
 from mappings.data_dictionary import MODIFICATION_TIMESTAMP, DataDictionary, DictionaryEntity, normalize_lookup
 from mappings.fields import Field
-from mappings.listing import PROPERTY_TYPES
+from mappings.history import DICTIONARY_FIELDS
+from mappings.listing import HISTORY, PROPERTY_TYPES
 from mappings.open_houses import TIME_ZONE, find_time_zone
 
 MapRecord = Callable[[MappingContext], RecordAndEnvelope | None]
@@ -79,20 +81,37 @@ _SOLD = "Sold"
 _UNKNOWN_TYPE = -1
 
 
+class HistoryMapper:
+    """Maps what the source says of earlier prices and statuses (`mappings.history`)."""
+
+    def __init__(self, entity: DictionaryEntity, identifiers: IdentifierFactory) -> None:
+        kinds = {field.name: field.kind for field in DICTIONARY_FIELDS}
+        self._values = {
+            name: FirstValue(sources, converter_for(kinds[name]), identifiers)
+            for name, sources in entity.history_sources.items()
+        }
+
+    def __call__(self, context: MappingContext) -> dict[str, object]:
+        found = {name: value(context) for name, value in self._values.items()}
+        return {name: value for name, value in found.items() if value is not None}
+
+
 class ListingMapper:
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its parts
         self,
         resource: Resource,
         entity: DictionaryEntity,
+        *,
         fields: FieldMapper,
         media: MediaSelector,
         open_houses: OpenHouseMapper,
+        history: HistoryMapper,
     ) -> None:
         self._is_sold = resource is SOLD_LISTING
         self._statuses = normalize_keys(entity.status)
         self._types = PropertyTypeLookup(entity.type)
         self._features = tuple(entity.features.items())
-        self._fields, self._media, self._open_houses = fields, media, open_houses
+        self._fields, self._media, self._open_houses, self._history = fields, media, open_houses, history
         self._images = ListingImageMapper(_member(resource, "ListingImages"))
 
     def __call__(self, context: MappingContext) -> RecordAndEnvelope | None:
@@ -107,7 +126,12 @@ class ListingMapper:
         record["PropertyFeatures"] = self._property_features(context)
         record[OPEN_HOUSE], zone = self._open_houses(context)
         self._add_media(context, record)
-        return record, {"property_type_id": number} | ({} if zone is None else {TIME_ZONE: zone.key})
+        envelope: dict[str, object] = {"property_type_id": number}
+        if zone is not None:
+            envelope[TIME_ZONE] = zone.key
+        if history := self._history(context):
+            envelope[HISTORY] = history
+        return record, envelope
 
     def _status(self, context: MappingContext) -> str:
         """Return our status, empty for a record that is not served; raise InvalidRecordError for an unknown one."""
@@ -322,7 +346,10 @@ class RecordMapper:
             key = self._dictionary.entities[OPEN_HOUSE].key
             time_zone = PropertyTimeZone(entity, self._identifiers, self._zone)
             open_houses = OpenHouseMapper(_member(resource, OPEN_HOUSE), key, time_zone)
-            return ListingMapper(resource, entity, fields, self._media, open_houses)
+            history = HistoryMapper(entity, self._identifiers)
+            return ListingMapper(
+                resource, entity, fields=fields, media=self._media, open_houses=open_houses, history=history
+            )
         if resource is TEAM:
             return _team_mapper(fields, self._media)
         if resource is AGENT:

@@ -22,7 +22,9 @@ from indexer.settings import TroublePolicy
 from indexer.source.tables.local_times import Ambiguous, zone
 from indexer.toml_files import read_toml
 from mappings import COMPANY, RESOURCES, Resource
-from mappings.fields import Field, FieldKind, boolean, date_time, integer, string
+from mappings.fields import Field, FieldKind, boolean, date_time, integer, nested, string
+from mappings.history import DICTIONARY_FIELDS
+from mappings.listing import HISTORY
 from mappings.open_houses import TIME_ZONE
 from mappings.record_schema import record_type
 
@@ -288,6 +290,7 @@ _OPTIONAL_MEMBERS = (
     date_time("shared_partner_data_updated_at"),
     integer("property_type_id"),
     string(TIME_ZONE),
+    nested(HISTORY, "What the source says of earlier states.", *DICTIONARY_FIELDS, object_name="History"),
     string("source_agent_id"),
     date_time("deactivated_at"),
     string("parent_company_id"),

@@ -27,7 +27,7 @@ from service.reso.sets.entity_query import matcher_for
 from service.reso.sets.entity_rows import Counted, EntityRecords, EntityRow, count_distinct
 from service.reso.sets.entity_set import EntityHeader
 from service.reso.sets.token_set import EVERY, TokenSet
-from service.search.query import Body, Clause, Selection, match_none, terms
+from service.search.query import ONCE_WITHHELD, Body, Clause, Selection, match_none, terms
 from service.search.responses import sum_of
 
 _NO_HEADER = EntityHeader("", 0)
@@ -73,6 +73,8 @@ class ChildSelection:
         chosen: list[Clause] = [{"exists": {"field": of_set.counted_by}}, *clauses]
         if of_set.group(resource) in self.call.visibility.withheld:
             chosen.append(MATCH_NONE)
+        if of_set.hides_withheld and self.call.visibility.display:
+            chosen.append(match_none(ONCE_WITHHELD))
         if condition.expression is not None:
             chosen.append(any_of(self._part_clause(resource, part) for part in parts))
         if condition.group is not None:

@@ -18,6 +18,7 @@ import msgspec
 
 from mappings import AGENT, LISTING, SOLD_LISTING
 from mappings.data_dictionary import MODIFICATION_TIMESTAMP
+from mappings.history import change_type, changes_of, decode_past, standard_status
 from mappings.open_houses import Token, identity, instants_of, numbered
 from mappings.resource import Resource
 from mappings.search_fields import text_in
@@ -110,6 +111,8 @@ class ChildSet(EntitySet):
         """Return the field group that a key needs to see the list in records of a resource."""
         return self.properties[self.key].columns[resource].group
 
+    hides_withheld = False  # whether keys with a display licence see no rows of a listing that was withheld once
+
     @property
     def origin(self) -> str:
         """Where the rows are from, as a sentence."""
@@ -117,7 +120,7 @@ class ChildSet(EntitySet):
 
     @cached_property
     def _decode(self) -> Callable[[JsonBytes], Any]:
-        members = [(name, Any, None) for name in (self.member, *self.parent_members)]
+        members = [(name, Any, None) for name in (self.member, *self.parent_members) if name]
         return msgspec.json.Decoder(msgspec.defstruct("Parent", members, gc=False)).decode
 
     def children(self, parent: str, record: JsonBytes, header: EntityHeader) -> list[Child]:
@@ -136,6 +139,36 @@ class ChildSet(EntitySet):
         """Return how the tokens of children are compared by a property, None if there are none."""
         columns = self.properties[name].columns.values() if name in self.properties else ()
         return next((column.tokens for column in columns if isinstance(column, ChildColumn)), None)
+
+
+@dataclass(frozen=True)
+class HistorySet(ChildSet):
+    """The entity set of the values that changes of a record replaced, the oldest first."""
+
+    __hash__ = ChildSet.__hash__
+    hides_withheld = True
+
+    @property
+    def origin(self) -> str:
+        """Where the rows are from, as a sentence."""
+        return f"Changes of prices and statuses. {super(ChildSet, self).origin}"
+
+    def children(self, parent: str, record: JsonBytes, header: EntityHeader) -> list[Child]:
+        """Return the changes of a record, one for each member that differs, in their order."""
+        resource = LISTING if header.status else SOLD_LISTING
+        present = self._decode(record)
+        values = {name: getattr(present, name) for name in self.parent_members}
+        changes = reversed([*changes_of(resource, decode_past(header.past), values)])
+        rows: list[Values] = [
+            {"at": change.at, "type": change_type(change), "field": name, "before": before, "after": change.new[name]}
+            for change in changes
+            for name, before in change.previous.items()
+        ]
+        suffixes = numbered(map(self.identify, rows))
+        return [
+            Child(ChildKey(parent, suffix), row, at, present, header)
+            for at, (suffix, row) in enumerate(zip(suffixes, rows, strict=True))
+        ]
 
 
 _PROPERTIES = (LISTING, SOLD_LISTING)
@@ -242,7 +275,7 @@ def _child_set(
     for title, column in declared.items():
         columns: dict[Resource, Any] = {}
         for resource in resources:
-            group = next(known.group for known in resource.fields if known.name == member)
+            group = next((known.group for known in resource.fields if known.name == member), "")
             columns[resource] = ChildColumn(
                 column.source,
                 search=column.search,
@@ -252,7 +285,8 @@ def _child_set(
                 tokens=column.tokens,
             )
         properties[title] = EntityProperty(title, column.edm, columns, is_key=title == key)
-    return ChildSet(name, key, resources, properties, member, **about)
+    kind = ChildSet if member else HistorySet
+    return kind(name, key, resources, properties, member, **about)
 
 
 def _media() -> ChildSet:
@@ -315,6 +349,45 @@ def _open_houses() -> ChildSet:
     )
 
 
+# The remembered members, under the names of the Data Dictionary.
+_REMEMBERED = {"ListPrice": "ListPrice", "SoldPrice": "ClosePrice", "Status": "StandardStatus"}
+
+
+def _value_text(values: Values, name: str) -> str | None:
+    value = values[name]
+    return standard_status(value) if values["field"] == "Status" else text_in(value)
+
+
+def _change_identity(values: Values) -> str:
+    """Return what sorts like the changes: the time of one, and its field."""
+    return f"{values['at'] or 0:013}-{_REMEMBERED[values['field']]}"
+
+
+def _history() -> ChildSet:
+    declared = {
+        "HistoryTransactionalKey": _own_key("past"),
+        MODIFICATION_TIMESTAMP: _derived(EdmType.DATE_TIME, "past", lambda row: row["at"] and to_timestamp(row["at"])),
+        "ResourceName": _constant("Property", ColumnSearch(ConstantMatcher("Property"))),
+        "ResourceRecordKey": _parent_key("PlatformListingId"),
+        "ResourceRecordID": _of_parent("ListingID"),
+        "ChangeType": _derived(EdmType.STRING, "past", lambda row: row["type"]),
+        "FieldName": _derived(EdmType.STRING, "past", lambda row: _REMEMBERED[row["field"]], *_REMEMBERED.values()),
+        "PreviousValue": _derived(EdmType.STRING, "past", partial(_value_text, name="before")),
+        "NewValue": _derived(EdmType.STRING, "past", partial(_value_text, name="after")),
+    }
+    return _child_set(
+        "HistoryTransactional",
+        _PROPERTIES,
+        "",
+        declared,
+        counted_by="history_count",
+        identify=_change_identity,
+        parent_key="ResourceRecordKey",
+        parent_type="ResourceName",
+        parent_members=("ListingID", *_REMEMBERED),
+    )
+
+
 def _team_members() -> ChildSet:
     member = "teams"
     declared = {
@@ -335,4 +408,4 @@ def _team_members() -> ChildSet:
     )
 
 
-CHILD_SETS: dict[str, ChildSet] = {made.name: made for made in (_media(), _open_houses(), _team_members())}
+CHILD_SETS: dict[str, ChildSet] = {made.name: made for made in (_media(), _open_houses(), _history(), _team_members())}

@@ -19,6 +19,7 @@ from service.reso.sets.entity_set import (
     activity_columns,
     feature_column,
     field_column,
+    history_columns,
     key_column,
     lookup_columns,
     modification_column,
@@ -49,10 +50,13 @@ def _columns(entity: DictionaryEntity, resource: Resource) -> Iterator[tuple[str
     strings = (activity_columns, lookup_columns, time_zone_columns)
     for name, column in (pair for columns in strings for pair in columns(entity, resource)):
         yield name, EdmType.STRING, column
+    history = history_columns(entity, resource)
     for name, member in _copied_fields(entity, resource).items():
         declared = entity.types.get(name)
         edm = EDM_TYPE_BY_DICTIONARY_TYPE[declared] if declared else EDM_TYPE_BY_KIND[member.kind]
-        yield name, edm, field_column(resource, member, edm)
+        column = field_column(resource, member, edm)
+        yield name, edm, replace(column, otherwise=history[name][1].of_header) if name in history else column
+    yield from ((name, edm, column) for name, (edm, column) in history.items())
     for feature, name in entity.features.items():
         yield name, EdmType.STRINGS, feature_column(resource, feature)
 
@@ -105,6 +109,7 @@ def _navigations() -> dict[str, dict[str, Navigation]]:
     declared = [
         Navigation("Media", CHILD_SETS["Media"]),
         Navigation("OpenHouses", CHILD_SETS["OpenHouse"]),
+        Navigation("HistoryTransactional", CHILD_SETS["HistoryTransactional"]),
         *(Navigation(name, RECORD_SETS["Member"], f"{name}Key") for name in members),
         *(Navigation(name, RECORD_SETS["Office"], f"{name}Key") for name in offices),
     ]

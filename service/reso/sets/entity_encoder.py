@@ -50,6 +50,7 @@ class EntityEncoder:
         ]
         self._converters = [(name, column.convert, name in collections) for name, column in placed if column.convert]
         self._of_header = [(name, column.of_header) for name, column in placed if column.of_header]
+        self._otherwise = [(name, column.otherwise) for name, column in placed if column.otherwise]
         self._exact = {column.source_member: name for name, column in placed if column.is_exact}
         self._features = {column.feature: name for name, column in placed if column.feature}
         # The list of features is read into the first of their properties.
@@ -104,6 +105,10 @@ class EntityEncoder:
         for name, read in self._of_header:
             for entity, source in zip(entities, sources, strict=True):
                 setattr(entity, name, read(source))
+        for name, read in self._otherwise:
+            for entity, source in zip(entities, sources, strict=True):
+                if getattr(entity, name) is None:
+                    setattr(entity, name, read(source))
         for entity, source in zip(entities, sources, strict=True):
             if source.exact:
                 self._place_exact(entity, source.exact)

@@ -288,6 +288,9 @@ class EntityRecords:
     async def _read(self, decode: Decode, selection: Selection, after: Position, size: int) -> list[EntityRow]:
         response = await self.call.search(selection.resource, self.ordering.search_body(selection, after, size))
         hits, generation = await decode(selection.resource, response), hits_generation(response)
+        if self.variant(selection.resource).hides_addresses:
+            for hit in hits:
+                hit.source.hide_history()
         return [self._row(selection, hit.sort, hit.source.id, hit.source, generation) for hit in hits]
 
     async def _read_positions(

@@ -7,6 +7,7 @@ follow from the declared search fields.
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,7 +15,8 @@ import msgspec
 from mappings import SOLD_LISTING
 from mappings.data_dictionary import DictionaryEntity
 from mappings.fields import Field, FieldKind
-from mappings.listing import PROPERTY_TYPES
+from mappings.history import DICTIONARY_FIELDS, decode_past, dictionary_values
+from mappings.listing import HISTORY, PROPERTY_TYPES
 from mappings.resource import Resource
 from mappings.search_fields import Conversion, FieldOrigin, SearchField
 from service.reso.filter.clauses import (
@@ -37,6 +39,7 @@ from service.reso.filter.value_matchers import (
 )
 from service.reso.ordering import CLOCK, ID, SortField, sort_field
 from service.reso.sets.edm_types import EDM_TYPE_BY_KIND, EdmType, converter_for, to_timestamp
+from service.search.query import was_withheld
 
 # By the type of a search field that holds a member verbatim.
 _BY_MAPPING: dict[str, Callable[[str], Matcher]] = {
@@ -111,20 +114,33 @@ class EntityHeader(msgspec.Struct, gc=False):
     deactivated: int | None = None  # milliseconds since 1970
     exact: dict[str, float] | None = None
     property_time_zone: str | None = None
+    # What earlier states are read from (`mappings.history`), and what the Data Dictionary derives from it, once asked.
+    past: str = ""
+    history: dict[str, Any] | None = None
+    status: str | None = None
+    changed: list[int] = []
+    derived: dict[str, Any] | None = None
+
+    def hide_history(self) -> None:
+        """Forget earlier states if the listing was withheld in one of them."""
+        if (self.past or self.history) and was_withheld(self.changed):
+            self.past, self.history = "", None
 
 
 @dataclass(frozen=True)
 class PropertyColumn:
     """A property in one resource; `source_member` is the field of ours that it is made of.
 
-    The value is the member's, through `convert`; with `of_header` it is read from the search fields, with `feature` it
-    is the values of that property feature. `group` is the field group that a key needs to see it or to search by it;
-    `reads` are the search fields it is read from; `lookup` are all its values, if they are known.
+    The value is the member's, through `convert`, or what `otherwise` reads from the search fields if that is null; with
+    `of_header` it is read from the search fields, with `feature` it is the values of that property feature. `group` is
+    the field group that a key needs to see it or to search by it; `reads` are the search fields it is read from;
+    `lookup` are all its values, if they are known.
     """
 
     source_member: str
     convert: Callable[[Any], object] | None = None
     of_header: Callable[[EntityHeader], object] | None = None
+    otherwise: Callable[[EntityHeader], object] | None = None
     feature: str = ""
     is_exact: bool = False  # the source's fraction counts, which the member may have lost
     search: ColumnSearch = _NOT_SEARCHED
@@ -180,6 +196,29 @@ def time_zone_columns(entity: DictionaryEntity, resource: Resource) -> Iterator[
     if entity.time_zone_sources and resource.zone_of is not None:
         (name, *_) = entity.time_zone_sources[0].own_fields
         yield name, PropertyColumn(resource.zone_of.member, of_header=lambda header: header.property_time_zone)
+
+
+def history_columns(entity: DictionaryEntity, resource: Resource) -> dict[str, tuple[EdmType, PropertyColumn]]:
+    """Return the columns of what is known of earlier states, with their types, by the names of the properties."""
+    types = {**EDM_TYPE_BY_KIND, FieldKind.NUMBER: EdmType.DECIMAL, FieldKind.DATE_TIME: EdmType.DATE_TIME}
+    kinds = {declared.name: types[declared.kind] for declared in DICTIONARY_FIELDS}
+    return {
+        sources[0].own_fields[0]: (
+            kinds[name],
+            PropertyColumn(HISTORY, of_header=partial(_history_value, resource=resource, name=name, edm=kinds[name])),
+        )
+        for name, sources in entity.history_sources.items()
+    }
+
+
+def _history_value(header: EntityHeader, resource: Resource, name: str, edm: EdmType) -> object:
+    if not header.past and not header.history:
+        return None
+    if header.derived is None:
+        present = {"Status": header.status or _SOLD}
+        header.derived = dictionary_values(resource, decode_past(header.past), header.history, present)
+    value = header.derived.get(name)
+    return to_timestamp(value) if edm is EdmType.DATE_TIME and value is not None else value
 
 
 def activity_columns(entity: DictionaryEntity, resource: Resource) -> Iterator[tuple[str, PropertyColumn]]:

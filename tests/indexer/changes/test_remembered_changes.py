@@ -10,11 +10,11 @@ from indexer.documents.builder import PendingDocument, tombstone_document
 from indexer.scan import IndexRow
 from mappings import LISTING, RESOURCES, Resource
 from mappings.fields import FieldKind
+from mappings.history import decode_past
 from mappings.stored_document import (
     CREATION,
     TombstoneReason,
     change_number,
-    decode_past,
     feed_key,
     reopened_changes,
     replace_stamp,
@@ -99,7 +99,10 @@ def test_the_values_before_the_last_change_and_the_first_clock_are_kept() -> Non
     past = decode_past(last.past)
     assert past is not None
     assert past.first_seen == 1000
-    assert {NAMES[group]: values for group, values in past.before.items()} == {"price": {0: 2}, "status": {0: "Active"}}
+    assert {NAMES[one.group]: past.before(one.group) for one in past.changes} == {
+        "price": {0: 2},
+        "status": {0: "Active"},
+    }
 
 
 def test_a_value_is_forgotten_if_the_last_change_of_its_group_did_not_change_it() -> None:
@@ -111,7 +114,7 @@ def test_a_value_is_forgotten_if_the_last_change_of_its_group_did_not_change_it(
     assert changes(last, 3) == {"created": 1, "status": 3}
     past = decode_past(last.past)
     assert past is not None
-    assert past.before == {}
+    assert [past.before(number) for number in LISTING.change_groups] == [{} for _ in LISTING.change_groups]
 
 
 def test_the_same_content_keeps_everything() -> None:

@@ -1,0 +1,1 @@
+"""What a listing was: the changes of its prices and its status."""

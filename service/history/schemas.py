@@ -1,0 +1,93 @@
+"""OpenAPI schemas of the history of a record."""
+
+from mappings.history import DICTIONARY_FIELDS
+from mappings.record_schema import value_schema
+from service.feed.schemas import Schema, object_schema
+from service.openapi.schemas import (
+    CACHE_HEADERS,
+    COMMON_HEADERS,
+    DEPRECATION_HEADERS,
+    IDENTIFIER_SCHEMA,
+    NOT_MODIFIED,
+    RATE_LIMIT_HEADERS,
+    SCHEMA_REFERENCE,
+    header_references,
+)
+from service.operation import Operation
+
+_TEXT: Schema = {"type": "string"}
+_TIME: Schema = {"type": ["string", "null"], "format": "date-time"}
+_VALUES: Schema = {"type": "object"}
+_EXAMPLE = {
+    "first_seen": "2026-06-21T11:37:47.455Z",
+    "PlatformListingId": "L1",
+    "OriginalListPrice": 450000,
+    "PreviousListPrice": 450000,
+    "PriceChangeTimestamp": "2026-11-02T08:15:00.000Z",
+    "StatusChangeTimestamp": "2026-11-20T10:00:00.000Z",
+    "MajorChangeType": "Pending",
+    "MajorChangeTimestamp": "2026-11-20T10:00:00.000Z",
+    "OnMarketTimestamp": None,
+    "OffMarketTimestamp": None,
+    "changes": [
+        {
+            "time": "2026-11-20T10:00:00.000Z",
+            "changed": "status",
+            "previous": {"Status": "Active"},
+            "new": {"Status": "Pending"},
+        },
+        {
+            "time": "2026-11-02T08:15:00.000Z",
+            "changed": "price",
+            "previous": {"ListPrice": 450000},
+            "new": {"ListPrice": 435000},
+        },
+    ],
+}
+_FIELDS = {
+    field.name: value_schema(field, underscored=False) | {"examples": [_EXAMPLE[field.name]]}
+    for field in DICTIONARY_FIELDS
+}
+PARAMETERS: dict[type, object] = {}
+IN_PATH: dict[str, Schema] = {"platform_listing_id": {"description": "The identifier.", "schema": IDENTIFIER_SCHEMA}}
+SCHEMAS: dict[str, Schema] = {
+    "HistoryChange": object_schema(
+        {
+            "time": _TIME | {"description": "When, by the source; null if it has no time."},
+            "changed": _TEXT | {"description": "The group of fields: price or status.", "examples": ["price"]},
+            "previous": _VALUES | {"description": "What the change replaced.", "examples": [{"ListPrice": 450000}]},
+            "new": _VALUES | {"description": "What it set.", "examples": [{"ListPrice": 435000}]},
+        },
+        description="A change of prices, or of the status.",
+    ),
+    "History": object_schema(
+        {
+            "first_seen": _TEXT
+            | {
+                "format": "date-time",
+                "description": "When the service first recorded the listing; absent for a key that may not see it.",
+                "examples": [_EXAMPLE["first_seen"]],
+            },
+            "PlatformListingId": _TEXT | {"description": "The identifier.", "examples": ["L1"]},
+            **_FIELDS,
+            "changes": {
+                "type": "array",
+                "items": {"$ref": SCHEMA_REFERENCE.format("HistoryChange")},
+                "description": "The changes that the service has seen, the newest first.",
+            },
+        },
+        "first_seen",
+        description="The fields of the Data Dictionary are null if nothing is known of them.",
+    ),
+}
+
+
+def responses(_: Operation) -> dict[str, Schema]:
+    """Return the successful responses of an operation, by status."""
+    headers = header_references(*COMMON_HEADERS, *DEPRECATION_HEADERS, *RATE_LIMIT_HEADERS, *CACHE_HEADERS)
+    reference = {"$ref": SCHEMA_REFERENCE.format("History")}
+    content = {"application/json": {"schema": reference, "examples": {"History": {"value": _EXAMPLE}}}}
+    return {
+        "200": {"description": "The history.", "headers": headers, "content": content},
+        "304": {"description": NOT_MODIFIED, "headers": headers},
+    }

@@ -1,0 +1,1 @@
+"""The history of prices and statuses, over HTTP and the RESO Web API."""
