@@ -222,3 +222,16 @@ def test_private_fields_are_not_served_even_where_they_came() -> None:
 def test_an_unknown_time_zone_is_refused() -> None:
     with pytest.raises(ValueError, match="'Mars/Base' is not a time zone"):
         RecordMapper(DICTIONARY, InMemoryRecords(), time_zone="Mars/Base")
+
+
+def test_what_the_market_says_of_earlier_states_is_beside_the_record() -> None:
+    said = {"OriginalListPrice": 120.5, "PriceChangeTimestamp": "2026-11-02T10:00:00+02:00", "MajorChangeType": "***"}
+    held = InMemoryRecords().put("Property", "k", **said)
+    expected = {"OriginalListPrice": 120.5, "PriceChangeTimestamp": said["PriceChangeTimestamp"]}
+    assert map_record(LISTING, held).envelope["history"] == expected
+    renamed = load_dictionary(b'[Property.history]\nOriginalListPrice = "MLS_FirstPrice"\nPriceChangeTimestamp = ""')
+    held = InMemoryRecords().put("Property", "k", **said, MLS_FirstPrice=99)
+    assert map_record(LISTING, held, dictionary=renamed).envelope["history"] == {"OriginalListPrice": 99}
+    assert "MLS_FirstPrice" in renamed.requested_fields("Property")
+    with pytest.raises(ValueError, match=r"Property\.history\.FirstPrice: is not one of OriginalListPrice, "):
+        load_dictionary(b'[Property.history]\nFirstPrice = "MLS_FirstPrice"')

@@ -54,6 +54,13 @@ def test_an_envelope_is_made_of_constants_and_columns(tmp_path: Path) -> None:
     ]
 
 
+def test_a_table_may_state_earlier_prices(tmp_path: Path) -> None:
+    head = HEAD + '[history]\nPreviousListPrice = {column = "price"}\nPriceChangeTimestamp = {column = "changed"}\n'
+    (found,) = read(write(tmp_path, RECORD, ROW, head=head))
+    assert isinstance(found, dict)
+    assert found["history"] == {"PreviousListPrice": 100, "PriceChangeTimestamp": "2026-01-02T00:00:00+00:00"}
+
+
 @pytest.mark.parametrize(
     ("record", "field", "reason"),
     [
