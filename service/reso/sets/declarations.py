@@ -55,7 +55,7 @@ def _columns(entity: DictionaryEntity, resource: Resource) -> Iterator[tuple[str
         declared = entity.types.get(name)
         edm = EDM_TYPE_BY_DICTIONARY_TYPE[declared] if declared else EDM_TYPE_BY_KIND[member.kind]
         column = field_column(resource, member, edm)
-        yield name, edm, replace(column, otherwise=history[name][1].of_header) if name in history else column
+        yield name, edm, replace(column, otherwise=history[name][1].otherwise) if name in history else column
     yield from ((name, edm, column) for name, (edm, column) in history.items())
     for feature, name in entity.features.items():
         yield name, EdmType.STRINGS, feature_column(resource, feature)

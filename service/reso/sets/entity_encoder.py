@@ -105,10 +105,8 @@ class EntityEncoder:
         for name, read in self._of_header:
             for entity, source in zip(entities, sources, strict=True):
                 setattr(entity, name, read(source))
-        for name, read in self._otherwise:
-            for entity, source in zip(entities, sources, strict=True):
-                if getattr(entity, name) is None:
-                    setattr(entity, name, read(source))
+        if self._otherwise:
+            self._add_history([pair for pair in zip(entities, sources, strict=True) if pair[1].has_history])
         for entity, source in zip(entities, sources, strict=True):
             if source.exact:
                 self._place_exact(entity, source.exact)
@@ -130,6 +128,12 @@ class EntityEncoder:
                 if name := self._features.get(item.PropertyFeatureName or ""):
                     before, values = getattr(entity, name), item.PropertyFeatureValues
                     setattr(entity, name, [*_decode_texts(before), *_decode_texts(values)] if before else values)
+
+    def _add_history(self, pairs: Sequence[tuple[Any, Any]]) -> None:
+        for name, read in self._otherwise:
+            for entity, source in pairs:
+                if getattr(entity, name) is None:
+                    setattr(entity, name, read(source))
 
     def _place_exact(self, entity: Any, exact: dict[str, float]) -> None:
         for member, value in exact.items():

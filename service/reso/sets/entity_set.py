@@ -121,9 +121,13 @@ class EntityHeader(msgspec.Struct, gc=False):
     changed: list[int] = []
     derived: dict[str, Any] | None = None
 
+    @property
+    def has_history(self) -> bool:
+        return bool(self.past or self.history)
+
     def hide_history(self) -> None:
         """Forget earlier states if the listing was withheld in one of them."""
-        if (self.past or self.history) and was_withheld(self.changed):
+        if self.has_history and was_withheld(self.changed):
             self.past, self.history = "", None
 
 
@@ -159,7 +163,7 @@ class PropertyColumn:
     @property
     def is_of_record(self) -> bool:
         """Whether the value is that of the member in the record."""
-        return not self.of_header and not self.feature
+        return not self.of_header and not self.feature and self.source_member != HISTORY
 
 
 def key_column(resource: Resource) -> PropertyColumn:
@@ -205,15 +209,13 @@ def history_columns(entity: DictionaryEntity, resource: Resource) -> dict[str, t
     return {
         sources[0].own_fields[0]: (
             kinds[name],
-            PropertyColumn(HISTORY, of_header=partial(_history_value, resource=resource, name=name, edm=kinds[name])),
+            PropertyColumn(HISTORY, otherwise=partial(_history_value, resource=resource, name=name, edm=kinds[name])),
         )
         for name, sources in entity.history_sources.items()
     }
 
 
 def _history_value(header: EntityHeader, resource: Resource, name: str, edm: EdmType) -> object:
-    if not header.past and not header.history:
-        return None
     if header.derived is None:
         present = {"Status": header.status or _SOLD}
         header.derived = dictionary_values(resource, decode_past(header.past), header.history, present)
