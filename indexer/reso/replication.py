@@ -185,7 +185,7 @@ class Replicator:
             *(self._sync_entity(sync, by_times=name not in by_events) for name, sync in self.syncs.items())
         )
         if self.events is not None and not await self.events.follow():
-            problems.append("The source has started a new event sequence: comparing all keys.")
+            problems.append("The source no longer has all events since the last round: comparing all keys.")
             await gather_or_cancel(*(sync.compare_keys() for sync in self.syncs.values()))
             self.events.restart()
         return [*problems, *self.comparisons.refusals()]

@@ -6,9 +6,10 @@ applies only new ones. Events that never appear are covered by the comparison of
 
 from collections import defaultdict
 from collections.abc import Mapping
+from http import HTTPStatus
 
 from indexer.errors import SourceError
-from indexer.reso.client.odata import EVENT_SEQUENCE_FIELD, ODataQuery, string_literal
+from indexer.reso.client.odata import EVENT_SEQUENCE_FIELD, ODataQuery, SourceRejectedError, string_literal
 from indexer.reso.client.reso_client import ResoClient
 from indexer.reso.mapping.values import describe_value
 from indexer.reso.mirror import Mirror, key_text
@@ -32,6 +33,7 @@ class EntityEventFollower:
     ) -> None:
         self._client, self._mirror, self._readers, self._settings = client, mirror, readers, settings
         self._entities_with_events: set[str] = set()
+        self._resume_at = 0  # where to follow from after all keys were compared
 
     @property
     def last_processed(self) -> int | None:
@@ -60,9 +62,23 @@ class EntityEventFollower:
         return 0
 
     async def follow(self) -> bool:
-        """Apply all new events; return False if the source has started a new sequence."""
-        processed = self.last_processed or 0
-        position = max(0, processed - self._settings.event_margin)
+        """Apply all new events; return False if some are unknown, so that all keys must be compared.
+
+        A source that has purged old events answers 410 to a position before them. That the margin reaches so far
+        back loses nothing.
+        """
+        for margin in dict.fromkeys((self._settings.event_margin, 0)):
+            processed = self.last_processed or 0
+            try:
+                return await self._follow_from(max(0, processed - margin), processed)
+            except SourceRejectedError as error:
+                if error.status != HTTPStatus.GONE:
+                    raise
+        self._resume_at = await self.latest_sequence()
+        return False
+
+    async def _follow_from(self, position: int, processed: int) -> bool:
+        """Apply the events after a position; return False if the source has started a new sequence."""
         for _ in range(_ATTEMPTS):
             while rows := await self._page(position):
                 position = max(_sequence_of(row) for row in rows)
@@ -76,10 +92,11 @@ class EntityEventFollower:
         return (last := await self.latest_sequence()) >= processed or last == 0
 
     def restart(self) -> None:
-        """Follow from 0; called after all keys were compared, so that a killed run repeats both."""
+        """Follow from before the comparison; called after all keys were compared, so that a killed run repeats both."""
         with self._mirror.transaction():
             self._mirror.add_events((), forget_below=(self.last_processed or 0) + 1)
-            self._mirror.write_note(_SEQUENCE_NOTE, 0)
+            self._mirror.write_note(_SEQUENCE_NOTE, self._resume_at)
+        self._resume_at = 0
 
     async def _page(self, position: int) -> list[SourceRow]:
         query = ODataQuery(EVENT_ENTITY, _FIELDS, order_by=EVENT_SEQUENCE_FIELD, page_size=self._settings.page_size)

@@ -142,7 +142,7 @@ async def test_a_new_event_sequence_is_reported_once_and_all_keys_are_compared(b
             server.events.is_silent = False
             server.patch("Property", server.keys("Property")[2], PublicRemarks="In the new sequence")
             done = await rounds.run_round()
-            said = "The source has started a new event sequence: comparing all keys."
+            said = "The source no longer has all events since the last round: comparing all keys."
             assert (done.summary.problems, (await into.status()).complaint) == ([said], said)
             assert await differences(bench, server) == {}
             assert (await rounds.run_round()).summary.problems == []
