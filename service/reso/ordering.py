@@ -233,6 +233,14 @@ class SortOrder:
         within = selection if bound is None else selection.filtered(bound)
         return body | {"query": within.query(), "search_after": _values_after(fields, after)}
 
+    def up_to(self, selection: Selection, end: Position) -> Selection:
+        """Return the records of a selection that may be at or before a position: the first key alone is compared."""
+        if self.is_by_key:
+            return selection.filtered({"range": {selection.sort_field: {"lte": selection.sort_value(str(end[0]))}}})
+        first = self.keys[0]
+        bound = first.field(selection.resource).bound(end[0], is_descending=not first.is_descending)
+        return selection if bound is None else selection.filtered(bound)
+
     def position(self, resource: Resource, sort_values: Sequence[SortValue], identifier: str) -> Position:
         if self.is_by_key:
             return (identifier,)

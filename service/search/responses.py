@@ -1,7 +1,7 @@
 """Raw responses of Elasticsearch: whether they are complete, the failures they report, and their records."""
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -245,6 +245,25 @@ def hits_decoder(hit: type[HitT]) -> Callable[[bytes | bytearray], list[HitT]]:
             raise malformed_response(response) from None
 
     return decoded
+
+
+_HITS_START = b'{"hits":{"hits":['
+_HIT_START = b"{" + _HIT
+_RECORD_END = RECORD_DELIMITER + b"}"
+
+
+def split_hits(response: bytes | bytearray, at_least: int) -> Iterator[bytes]:
+    """Yield a response in parts of some bytes or more, each a response with the next hits.
+
+    Between a delimiter and the next one, no text of a record can be taken for the start of a hit.
+    """
+    view, start = memoryview(response), response.find(_HIT_START)
+    while (end := response.find(_RECORD_END, start + at_least)) > 0 and (
+        following := response.find(_HIT_START, end)
+    ) > 0:
+        yield b"".join((_HITS_START, view[start : following - 1], _END))
+        start = following
+    yield b"".join((_HITS_START, view[start:])) if start > 0 else bytes(response)
 
 
 _decode_exact = hits_decoder(_Hit)

@@ -15,10 +15,23 @@ from tests.odata.conftest import SHARED_KEY, MarketClient
 _KEYS = [SHARED_KEY, *(f"L{at}" for at in range(5)), *(f"S{at}" for at in range(5))]
 
 
-_ORDERS = [None, "ListingKey desc", "ModificationTimestamp", "ModificationTimestamp desc"]
+_ORDERS = [
+    *(None, "ListingKey desc", "ModificationTimestamp", "ModificationTimestamp desc"),
+    *(
+        "ListPrice",
+        "ListPrice desc",
+        "City,ClosePrice desc",
+        "ClosePrice,ListingKey desc",
+    ),  # listings or sold ones lack prices
+]
 
 
-async def test_a_key_of_two_resources_comes_once(unchanged: MarketClient) -> None:
+@pytest.mark.parametrize("few", [1, 20])
+async def test_a_key_of_two_resources_comes_once(
+    unchanged: MarketClient, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    """Also where the last row of a page is found first, as of pages that have more than a few rows."""
+    monkeypatch.setattr("service.reso.sets.entity_rows._FEW_ROWS", few)
     for order, size in product(_ORDERS, (1, 2, 5, 100)):
         preferred = {"Prefer": f"odata.maxpagesize={size}"}
         found = await unchanged.walk("Property", "all", preferred, orderby=order, select="ListPrice,ClosePrice")

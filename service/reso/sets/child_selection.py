@@ -120,7 +120,7 @@ class ChildSelection:
         return found[:size]
 
     async def _loaded(self, after: Position, size: int) -> tuple[list[EntityRow], list[ChildRow]]:
-        parents = await self.parents.rows(after, size)
+        parents = await self.parents.page(after, size)
         return parents, await self.children_of(parents)
 
     async def _located(self, after: Position, size: int) -> tuple[list[EntityRow], list[ChildRow]]:

@@ -13,14 +13,14 @@ from typing import Any
 import msgspec
 
 from mappings.resource import Resource
-from service.background import batches_in_turns
+from service.background import batches_in_turns, in_turns
 from service.projection import Variant
 from service.reso.sets.entity_set import FEATURES_MEMBER, EntityHeader, EntityProperty, PropertyColumn
-from service.search.responses import hits_decoder
+from service.search.responses import hits_decoder, split_hits
 
 _HIT_NAMES = {"source": "_source"}
-# What is decoded in 3 ms.
-_BYTES_AT_ONCE = 600_000
+# What is decoded in 1 ms.
+_BYTES_AT_ONCE = 500_000
 _ROWS_OF_A_TURN = 50
 _decode_texts = msgspec.json.Decoder(list[str]).decode
 
@@ -83,8 +83,11 @@ class EntityEncoder:
 
         Fields that the variant leaves empty are emptied before properties are read from the record.
         """
-        if variant.is_stored_form and len(response) <= _BYTES_AT_ONCE:
-            return self._decode_response(response)
+        hits: list[EntityHit] = []
+        if variant.is_stored_form:
+            async for part in in_turns(split_hits(response, _BYTES_AT_ONCE)):
+                hits += self._decode_response(part)
+            return hits
         hits = decode_raw_hits(response)
         async for some in batches_in_turns(hits, _ROWS_OF_A_TURN):
             self.load([hit.source for hit in some], variant)

@@ -53,7 +53,7 @@ class EntityPageSource:
 
     async def rows(self, cursor: SkipToken, size: int) -> list[EntityRow]:
         """Return the next rows after the position of a cursor."""
-        return await self.records.rows(cursor.position, size, self._decode)
+        return await self.records.page(cursor.position, size, self._decode)
 
     async def position_after(self, number: int) -> Position | None:
         """Return the position after the first `number` rows, None if there are fewer."""

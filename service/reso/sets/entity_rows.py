@@ -6,7 +6,7 @@ moves are read from search fields, without loading a record.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -25,13 +25,15 @@ from service.reso.ordering import BY_KEY, Position, SortOrder, SortValue
 from service.reso.protocol import FILTER
 from service.reso.sets.entity_encoder import EntityHit, decode_raw_hits
 from service.reso.sets.entity_set import EntityHeader
-from service.reso.sets.skipped_rows import SortedRecords, position_after
+from service.reso.sets.skipped_rows import SortedRecords, last_of, position_after
 from service.search.query import Body, Clause, Selection, scope_clauses, term, terms
 from service.search.responses import hits_decoder, hits_generation, parse_hits, total_hits
 
 DocValuesT = TypeVar("DocValuesT", bound=NamedTuple)
 
 _MAX_CANDIDATES = 10_000
+# To find where they end takes as long as to load them.
+_FEW_ROWS = 20
 
 
 class DocumentPosition(NamedTuple):
@@ -211,6 +213,26 @@ class EntityRecords:
     async def rows(self, after: Position, size: int, decode: Decode | None = None) -> list[EntityRow]:
         """Return the next rows after a position; `decode` decodes a search response, by default to JSON text."""
         return await self._merged(partial(self._read, decode or _decode_raw), after, size)
+
+    async def page(self, after: Position, size: int, decode: Decode | None = None) -> list[EntityRow]:
+        """Return the same as `rows`, without loading records of two resources that are behind the last row."""
+        rows: list[EntityRow] = []
+        while (missing := size - len(rows)) and (end := await self._last_of(missing, after)) is not None:
+            upto = tuple(self.ordering.up_to(selection, end) for selection in self.selections)
+            rows += await replace(self, selections=upto).rows(after, missing, decode)
+            after = end
+        return rows + await self.rows(after, missing, decode) if missing else rows
+
+    async def _last_of(self, number: int, after: Position) -> Position | None:
+        """Return the position of the last of `number` records, None if there are fewer, or of one resource alone.
+
+        Rows may be fewer: a record of the second resource that the first one has is none.
+        """
+        searched = [selection for selection in self.selections if MATCH_NONE not in selection.clauses]
+        if len(searched) < 2 or number < _FEW_ROWS:
+            return None
+        read = (SortedRecords.first(self.call, selection, self.ordering, number, after) for selection in searched)
+        return last_of(number, *await asyncio.gather(*read))
 
     @property
     def searched(self) -> Searched:

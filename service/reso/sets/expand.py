@@ -104,7 +104,7 @@ class ExpandedPageSource:
         return {generation for _, generation in read} <= (live or {}).keys()
 
     async def _read_rows(self, cursor: SkipToken, size: int) -> list[ExpandedRow]:
-        rows = await self.source.records.rows(cursor.position, size)
+        rows = await self.source.records.page(cursor.position, size)
         links = [expansion.navigation for expansion in self.expansions if expansion.navigation.key_property]
         named = [self._keys(row, links) async for row in in_turns(rows)]
         sets = {link.target.name: link.target for link in links}

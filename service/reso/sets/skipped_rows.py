@@ -44,9 +44,11 @@ class SortedRecords:
     is_all: bool = False
 
     @classmethod
-    async def first(cls, call: RequestContext, selection: Selection, ordering: SortOrder, size: int) -> "SortedRecords":
-        """Return the first `size` records, or fewer if there are fewer."""
-        records = cls(call, selection, ordering, [], is_all=MATCH_NONE in selection.clauses)
+    async def first(
+        cls, call: RequestContext, selection: Selection, ordering: SortOrder, size: int, after: Position = ()
+    ) -> "SortedRecords":
+        """Return the first `size` records after a position, or fewer if there are fewer."""
+        records = cls(call, selection, ordering, [], after, is_all=MATCH_NONE in selection.clauses)
         await records.read_on(size)
         return records
 
@@ -90,6 +92,12 @@ async def position_after(
         ]
         checked = end - len(left_out)
         await second.read_on(len(left_out))
+    return last_of(number, first, second)
+
+
+def last_of(number: int, first: SortedRecords, second: SortedRecords) -> Position | None:
+    """Return the position of the last of the first `number` records of two resources, None if there are fewer."""
+    taken = _taken(number, first, second)
     of_first = number - taken
     if of_first > len(first.found):
         return None

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 import service.search.responses as search_response
 from mappings.stored_document import encode_document
 from service.errors import DeadlineExceeded, EngineUnavailable
-from service.search.responses import document_source, extract_records, parse_hits, require_complete, total_hits
+from service.search.responses import (
+    document_source,
+    extract_records,
+    parse_hits,
+    require_complete,
+    split_hits,
+    total_hits,
+)
 from tests.service.stand_in import hit
 from tests.service.stand_in import search_response as search_body
 
@@ -100,6 +107,7 @@ def test_a_tab_in_another_place_leads_to_no_wrong_record(place: str, pattern: st
     strange = hit("listings-v0001", "L1", TABS_ELSEWHERE[place])
     raw = search_body([strange if kind == "x" else marked(7, {"b": 2}) for kind in pattern])
     assert cut(raw) == parsed(raw)
+    assert [found for part in split_hits(raw, 0) for found in parse_hits(part)] == parse_hits(raw)
 
 
 def test_an_answer_without_hits_has_no_records() -> None:
@@ -206,3 +214,14 @@ def test_a_total_in_another_spelling_is_parsed() -> None:
 
 def test_hits_are_parsed_in_order() -> None:
     assert [found["_id"] for found in parse_hits(search_body([marked(2, {}), marked(1, {})]))] == ["L2", "L1"]
+
+
+@given(st.lists(RECORDS, max_size=6), st.integers(0, 600), st.booleans())
+def test_parts_of_a_response_have_its_hits_in_order(
+    records: list[dict[str, Any]], at_least: int, is_ours: bool
+) -> None:
+    response = search_body([(marked if is_ours else unmarked)(at, record) for at, record in enumerate(records)])
+    parts = [parse_hits(part) for part in split_hits(response, at_least)]
+    assert [one for part in parts for one in part] == parse_hits(response)
+    if is_ours and not at_least:
+        assert [len(part) for part in parts] == ([1] * len(records) or [0])
