@@ -152,7 +152,7 @@ def rate_grant(rate: int | None, tier: str | None) -> Iterator[tuple[str, Any]]:
 Result = TypeVar("Result")
 
 _TIMEOUT_SECONDS = 30.0
-_OVERLAP = dt.timedelta(days=7)
+OVERLAP = dt.timedelta(days=7)
 _FULL_DISKS = (
     "Note: disks of Elasticsearch are full. Their block was lifted from the index of keys for this change; "
     "Elasticsearch sets it again. Free disk space."
@@ -286,7 +286,7 @@ def show_key(key_id: str, *, as_json: bool) -> None:
     )
 )
 @_key_id
-@click.option("--overlap", type=DurationOption(), default=_OVERLAP, show_default="7d", help="How long both keys work.")
+@click.option("--overlap", type=DurationOption(), default=OVERLAP, show_default="7d", help="How long both keys work.")
 @_print_key
 def rotate(key_id: str, *, overlap: dt.timedelta, as_json: bool) -> None:
     """Create a successor with the same grant and print it. The old key expires after the overlap."""

@@ -20,7 +20,7 @@ from marshmallow import ValidationError
 from brokerage.command_runs import exit_on_error, run_with_client
 from brokerage.help import QUERY_EXITS, epilog
 from brokerage.key_tables import key_state
-from brokerage.keys import KeyIdOption
+from brokerage.keys import OVERLAP, DurationOption, KeyIdOption
 from brokerage.tables import Column, may_style, table_lines, terminal_width
 from brokerage_feed.terminal import ExitCode, echo, fail
 from cluster.connection import ConnectionSettings
@@ -213,6 +213,7 @@ def _start_of(body: Body, start: str) -> str:
 
 
 _name = click.argument("name", callback=_checked_name)
+_print_json = click.option("--json", "as_json", is_flag=True, help='Print {"name": …, "secret": …} or "public_key".')
 
 
 @click.group(
@@ -258,7 +259,7 @@ def subscriptions() -> None:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A file with a token that the receiver asks for, sent as Authorization: Bearer.",
 )
-@click.option("--json", "as_json", is_flag=True, help='Print {"name": …, "secret": …} or "public_key".')
+@_print_json
 def create(  # noqa: PLR0913 - one parameter for each option
     *,
     name: str,
@@ -302,12 +303,17 @@ def create(  # noqa: PLR0913 - one parameter for each option
         )
 
     _with_store(store_it)
+    _print_secret(name, secret, f"`brokerage subscriptions test {name}` sends a first delivery.", as_json=as_json)
+
+
+def _print_secret(name: str, secret: str, note: str, *, as_json: bool) -> None:
+    """Print what verifies deliveries: a secret, or the public key of one."""
     verifies = public_key(secret) if secret.startswith(ED25519_PREFIX) else secret
     if as_json:
         echo(orjson.dumps({"name": name, "secret" if verifies == secret else "public_key": verifies}))
     else:
         shown = "The secret is shown only now" if verifies == secret else "This public key verifies deliveries"
-        echo(f"{verifies}\n\n{name}: {shown}. `brokerage subscriptions test {name}` sends a first delivery.")
+        echo(f"{verifies}\n\n{name}: {shown}. {note}")
 
 
 def _require_url(url: str) -> None:
@@ -353,8 +359,8 @@ async def _load_all(store: SubscriptionStore) -> tuple[list[_Stored], dict[str, 
 
 def _as_json(subscription: Subscription, progress: Progress | None) -> dict[str, Any]:
     members: dict[str, Any] = msgspec.to_builtins(subscription)
-    for secret in ("secret", "bearer", "positions", "start", "starts", "is_paused", "edits"):
-        del members[secret]
+    for hidden in ("secret", "replaced_secret", "bearer", "positions", "start", "starts", "is_paused", "edits"):
+        del members[hidden]
     if progress is None:
         return members
     shown: dict[str, Any] = msgspec.to_builtins(progress.summary())
@@ -425,6 +431,31 @@ def replay(name: str, start: str) -> None:
 
     _with_store(begin)
     echo(f"{name} begins again from {start if start in {NOW, _START} else 'there'}")
+
+
+@subscriptions.command(
+    epilog=epilog(
+        "brokerage subscriptions rotate crm", "brokerage subscriptions rotate crm --overlap 12h", exits=QUERY_EXITS
+    )
+)
+@_name
+@click.option(
+    "--overlap", type=DurationOption(), default=OVERLAP, show_default="7d", help="How long both secrets sign."
+)
+@_print_json
+def rotate(name: str, *, overlap: dt.timedelta, as_json: bool) -> None:
+    """Replace the secret of NAME and print the new one. Until the overlap ends, deliveries have a signature of both."""
+    until = dt.datetime.now(dt.UTC) + overlap
+
+    async def replace(store: SubscriptionStore) -> Subscription:
+        known = (await store.get(name)).subscription
+        secret = new_secret(is_asymmetric=known.secret.startswith(ED25519_PREFIX))
+        ends = int(until.timestamp() * 1000)
+        return await store.edit(name, secret=secret, replaced_secret=known.secret, replaced_until=ends)
+
+    secret = _with_store(replace).secret
+    ends = f"by {until:%Y-%m-%d %H:%M} UTC" if overlap else "at once"
+    _print_secret(name, secret, f"The one before stops signing {ends}.", as_json=as_json)
 
 
 @subscriptions.command(epilog=epilog("brokerage subscriptions delete crm", exits=QUERY_EXITS))

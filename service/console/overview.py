@@ -41,8 +41,6 @@ MAX_FAILED_SHARE = 0.01
 MAX_P99_SECONDS = 1.0
 MAX_LOOP_LAG_SECONDS = 0.1
 MAX_MARK_AGE_SECONDS = 24 * 3600
-MAX_BEHIND_SECONDS = 600.0
-MAX_SILENCE_SECONDS = 120.0
 # Listings change every day; the other resources may not.
 _DAILY_RESOURCES = {LISTING.alias, SOLD_LISTING.alias}
 
@@ -128,20 +126,9 @@ def consumer_notices(consumers: Iterable[ConsumerRow]) -> Iterator[Notice]:
 
 
 def subscription_notices(known: KnownSubscriptions, now: float) -> Iterator[Notice]:
-    """Yield that nothing delivers to subscriptions, and those that are behind or whose key is not valid."""
-    if known.summaries and now - known.heartbeat > MAX_SILENCE_SECONDS:
-        text = "No process of `brokerage deliver` gives a sign: nothing is sent to subscriptions."
-        yield Notice(NoticeLevel.WRONG, text, "Start it, or see its log.")
-    for summary in known.summaries:
-        if summary.state == "stopped":
-            text = f"The subscription {summary.name} gets nothing: its key {summary.key_id} is not valid."
-            yield Notice(NoticeLevel.WARNING, text, f"Delete it: `brokerage subscriptions delete {summary.name}`.")
-        elif (summary.behind or 0) > MAX_BEHIND_SECONDS:
-            minutes = int((summary.behind or 0) // 60)
-            text = (
-                f"The subscription {summary.name} is {minutes} minutes behind. Last answer: {summary.answer or 'none'}."
-            )
-            yield Notice(NoticeLevel.WARNING, text, "Contact its owner, and see `brokerage subscriptions list`.")
+    for problem in known.problems(now):
+        level = NoticeLevel.WRONG if problem.concerns_all else NoticeLevel.WARNING
+        yield Notice(level, problem.text, problem.remedy)
 
 
 def peer_notices(nodes: dict[str, int], away: Sequence[int]) -> Iterator[Notice]:

@@ -241,7 +241,7 @@ def signed_headers(subscription: Subscription, message_id: str, message: bytes) 
         "User-Agent": "brokerage-deliver",
         "webhook-id": message_id,
         "webhook-timestamp": str(timestamp),
-        "webhook-signature": signature(subscription.secret, message_id, timestamp, message),
+        "webhook-signature": " ".join(signature(each, message_id, timestamp, message) for each in subscription.secrets),
         **bearer,
     }
 

@@ -7,7 +7,7 @@ from service.settings import CapabilitySettings
 
 _SECONDS = "BROKERAGE_DELIVER_SECONDS"
 # A share is taken over 30 s after the last sign of its process; a delivery has to have ended by then.
-_MAX_SECONDS = 15.0
+MAX_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
@@ -23,5 +23,5 @@ class DeliverSettings(CapabilitySettings):
 
     def __post_init__(self) -> None:
         """Raise SettingError for a time in which no answer, or no other process, could be waited for."""
-        if not 0 < self.seconds <= _MAX_SECONDS:
-            raise SettingError(f"{_SECONDS} is {self.seconds:g}: use more than 0, and at most {_MAX_SECONDS:g}.")
+        if not 0 < self.seconds <= MAX_SECONDS:
+            raise SettingError(f"{_SECONDS} is {self.seconds:g}: use more than 0, and at most {MAX_SECONDS:g}.")

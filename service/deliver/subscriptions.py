@@ -46,10 +46,11 @@ class Body(StrEnum):
 
 
 class Subscription(msgspec.Struct, frozen=True, kw_only=True):
-    """What is sent where, in the name of which key. `created` is in milliseconds since 1970.
+    """What is sent where, in the name of which key. Times are in milliseconds since 1970.
 
     It begins at `start`: a token, or the number of an event, after which changes are sent; empty for the beginning of
-    all data; NOW for `positions`. `starts` counts how often it was told to begin there.
+    all data; NOW for `positions`. `starts` counts how often it was told to begin there. Until `replaced_until`, the
+    secret that `secret` replaced signs, too.
     """
 
     id: str
@@ -67,6 +68,13 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     starts: int = 1
     is_paused: bool = False
     edits: int = 0  # each has the next attempt made at once
+    replaced_secret: str = ""
+    replaced_until: int = 0
+
+    @property
+    def secrets(self) -> list[str]:
+        """Return the secrets that sign now."""
+        return [self.secret, self.replaced_secret] if now_milliseconds() < self.replaced_until else [self.secret]
 
     def parameters(self) -> dict[str, str]:
         """Return the parameters of `/changes` that choose what is sent."""

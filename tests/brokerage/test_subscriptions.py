@@ -53,6 +53,16 @@ def test_a_public_key_is_printed_instead_of_a_secret(run: Run, key_id: str) -> N
     assert json.loads(made.stdout)["public_key"].startswith("whpk_")
 
 
+@pytest.mark.parametrize(("signature", "member"), [("hmac", "secret"), ("ed25519", "public_key")])
+def test_a_secret_is_replaced(run: Run, key_id: str, signature: str, member: str) -> None:
+    made = run("create", "crm", "--key", key_id, "--url", _URL, "--signature", signature, "--json")
+    rotated = run("rotate", "crm", "--overlap", "1h", "--json")
+    assert json.loads(rotated.stdout)[member] != json.loads(made.stdout)[member]
+    assert "whs" not in run("list", "--json").stdout
+    text = run("rotate", "crm", "--overlap", "0").stdout
+    assert "The one before stops signing at once." in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
