@@ -145,17 +145,13 @@ class SubscriptionStore:
 
     async def positions_now(self, resources: Sequence[str]) -> dict[str, FeedPosition]:
         """Return the positions of the watermarks of some resources, all if none are named."""
-        marks = {
-            resource.alias: await read_mark(
-                self._client, self._connection.control_index, self._connection.alias(resource)
+        control = self._connection.control_index
+        return {
+            resource.alias: FeedPosition.latest(
+                await read_mark(self._client, control, self._connection.alias(resource))
             )
             for resource in RESOURCES
             if not resources or resource.alias in resources
-        }
-        # Changes are named since then, too.
-        return {
-            alias: msgspec.structs.replace(FeedPosition.latest(mark), base=0 if mark is None else mark.sequence)
-            for alias, mark in marks.items()
         }
 
     async def last_event(self) -> str:

@@ -54,8 +54,10 @@ class FeedPosition(msgspec.Struct, frozen=True, array_like=True):
 
     @classmethod
     def latest(cls, mark: Mark | None) -> FeedPosition:
-        """Return the position after the last published change."""
-        return cls(0, 0, 0) if mark is None else cls(mark.epoch, mark.sequence, mark.sequence, mark.epoch_id)
+        """Return the position after the last published change, of a reader who has everything up to it."""
+        if mark is None:
+            return cls(0, 0, 0)
+        return cls(mark.epoch, mark.sequence, mark.sequence, mark.epoch_id, mark.sequence)
 
     @property
     def is_unread(self) -> bool:

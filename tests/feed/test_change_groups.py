@@ -72,6 +72,19 @@ async def test_changes_name_their_groups_and_the_values_before(feed: FeedClient)
     assert {each["first_seen"] for each in (await feed.changes(token))[0]} == {"2026-01-03T00:00:00.000Z"}
 
 
+@pytest.mark.parametrize("operation", ["snapshot", "digest"])
+async def test_changes_after_a_copy_or_its_digest_name_their_groups(feed: FeedClient, operation: str) -> None:
+    await feed.update(listing("L1", 1, ListPrice=110))
+    if operation == "snapshot":
+        token = (await feed.snapshot("listings"))[0]["token"]
+    else:
+        token = (await feed.json("digest/listings"))["token"]
+    await feed.update(listing("L0", 2, ListPrice=120), listing("L1", 2, ListPrice=110, City="Elsewhere"))
+    expected = [("L0", ["price"], {"ListPrice": 100}), ("L1", ["address"], None)]
+    assert told((await feed.changes(token))[0]) == expected
+    assert told((await feed.changes(token, changed="price"))[0]) == expected[:1]
+
+
 async def test_previous_has_the_spelling_of_the_record(feed: FeedClient) -> None:
     token = await feed.token()
     await feed.update(listing("L0", 1, ListPrice=None))

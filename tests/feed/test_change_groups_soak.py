@@ -235,8 +235,8 @@ class Run:
         if not reader.token:
             filters = {name: value for name, value in reader.filters.items() if name != "changed"}
             lines = await self.feed.snapshot("listings", reader.key, **filters)
-            reader.token, reader.bases = lines[0]["token"], (0,)
-            reader.position = (await self.feed.bench.mark(LISTING)).sequence
+            reader.token, reader.position = lines[0]["token"], (await self.feed.bench.mark(LISTING)).sequence
+            reader.bases = (reader.position,)
             reader.copy = {line["id"]: line["record"] for line in lines[1:-1]}
         for _ in range(pages):
             page = await self.feed.json(
