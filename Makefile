@@ -16,7 +16,7 @@ SBOM := $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-rep
 SHARDED := tests/indexer/faults tests/indexer/indices/test_alias_swaps.py tests/indexer/rebuild/test_swaps_together.py \
 	tests/indexer/updates tests/indexer/changes
 
-.PHONY: help install develop demo test check lint redis promtool chromium peers podman image image-suite soak soak-troubles reso chaos chaos-machine chaos-shards deliver-soak chaos-soak disasters siege fuzz mutants openapi screenshots bench bench-quick bench-load guard wheels lock sbom clean
+.PHONY: help install develop demo test check lint redis promtool chromium peers mariadb podman image image-suite soak soak-troubles reso chaos chaos-machine chaos-shards deliver-soak chaos-soak disasters siege fuzz mutants openapi screenshots bench bench-quick bench-load guard wheels lock sbom clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -33,9 +33,9 @@ test: lint  ## Check style and types, and run the tests that need nothing but Py
 	$(PYTEST) --tier test
 	@echo "\`make check\` runs the others, with Redis, Chromium, promtool, podman and npm: about 20 minutes."
 
-check: develop redis promtool chromium peers tests/clients/node_modules  ## Run all other tests; as root on Debian it installs Redis, Chromium, promtool, nginx, PostgreSQL and podman.
+check: develop redis promtool chromium peers mariadb tests/clients/node_modules  ## Run all other tests; as root on Debian it installs Redis, Chromium, promtool, nginx, PostgreSQL, MariaDB and podman.
 	@$(MAKE) --no-print-directory podman || echo "podman cannot be installed"
-	@missing=; for tool in redis-server promtool chromium nginx psql; do PATH="$(BIN):/usr/sbin:$$PATH" command -v $$tool > /dev/null || missing="$$missing $$tool"; done; \
+	@missing=; for tool in redis-server promtool chromium nginx psql mariadbd; do PATH="$(BIN):/usr/sbin:$$PATH" command -v $$tool > /dev/null || missing="$$missing $$tool"; done; \
 	[ -z "$$missing" ] || { echo "\`make check\` needs:$$missing. Install them, or run it as root on Debian."; exit 1; }
 	$(PYTEST) --tier check
 
@@ -65,6 +65,10 @@ chromium:  # Tests of the site need a real browser. Without root they fail and s
 peers:  # The benchmark compares the service with nginx and PostgreSQL. Without root it leaves them out and says so.
 	@{ PATH="/usr/sbin:$$PATH" command -v nginx && command -v psql; } > /dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get > /dev/null || \
 	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends nginx-light postgresql; }
+
+mariadb:  # Tests run the program that copies to MySQL. Without root they fail and say what is missing.
+	@{ PATH="/usr/sbin:$$PATH" command -v mariadbd && command -v mariadb-install-db && command -v my_print_defaults; } > /dev/null || [ "$$(id -u)" != 0 ] || \
+	! command -v apt-get > /dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends mariadb-server-core mariadb-client-core; }
 
 podman:  # Tests of the image need podman. Without it `make check` leaves them out and says so.
 	@{ command -v podman && command -v runc && command -v mmdebstrap && command -v iptables; } > /dev/null || [ "$$(id -u)" != 0 ] || \

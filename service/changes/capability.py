@@ -70,6 +70,6 @@ CAPABILITY = Capability(
     open=_open,
     checks=(token_check("changes and snapshots"),),
     schemas="service.changes.schemas",
-    pages=("changes", "copy"),
+    pages=("changes", "copy", "databases"),
     tables="service.changes.tables",
 )

@@ -53,6 +53,7 @@ PAGE_GROUPS: dict[str, tuple[SitePage, ...]] = {
     ),
     "Copy the data": (
         SitePage("copy", "Copy with one command"),
+        SitePage("databases", "Copy to PostgreSQL or MySQL"),
         SitePage("everything", "Download files"),
         SitePage("changes", "Build your own sync"),
         SitePage("push", "React to changes"),
@@ -127,10 +128,8 @@ class Site:
 
 # Pages about one capability, which are not there without it (`Capability.pages`).
 OPTIONAL_PAGES = frozenset(
-    (
-        *("changes", "copy", "everything", "push", "history", "reso", "programs"),
-        *("geojson", "map", "move", "reference", "clients"),
-    )
+    {"changes", "copy", "databases", "everything", "push", "history", "reso", "programs"}
+    | {"geojson", "map", "move", "reference", "clients"}
 )
 PAGE_BY_PATH: dict[str, SitePage] = {page.path: page for pages in PAGE_GROUPS.values() for page in pages}
 
