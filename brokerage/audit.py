@@ -20,6 +20,7 @@ from brokerage.tables import Column, may_style, table_lines, terminal_width
 from brokerage_feed.terminal import ExitCode, echo, fail
 from cluster.connection import ConnectionSettings
 from cluster.settings import load_settings
+from cluster.terminal import counted
 from mappings import LISTING, RESOURCES, SOLD_LISTING, Resource
 from mappings.shards import LEFT_QUERY
 from service.audit.capability import AuditSettings
@@ -84,8 +85,8 @@ class AuditReport:
             for (_, end), (start, _) in itertools.pairwise(periods)
         ]
         gaps = [
-            f"{gap['lost']:,} records sent from {_iso(gap['since'])} to {_iso(gap['until'])} were not recorded: memory "
-            "was full while Elasticsearch did not accept the audit."
+            f"{counted(gap['lost'], 'record')} sent from {_iso(gap['since'])} to {_iso(gap['until'])} went unrecorded: "
+            "memory was full while Elasticsearch did not accept the audit."
             for gap in sorted(self.coverage.gaps, key=lambda gap: int(gap["since"]))
         ]
         broken = [
@@ -102,7 +103,7 @@ class AuditReport:
         yield from (f"Incomplete: {sentence}" for sentence in self.missing())
         rows = [self._holder(holder) for holder in self.holders]
         removed = sum(row["removal_read"] is not None for row in rows)
-        yield f"{len(rows)} keys were sent it; {removed} of them have read since that it is gone."
+        yield f"Sent to {counted(len(rows), 'key')}; {removed} of them have read since that it is gone."
         if rows:
             styles = ["yellow" if row["state"] == LIVE else "dim" for row in rows] if may_style() else ()
             yield from table_lines(_COLUMNS, [_cells(row) for row in rows], terminal_width(), styles)

@@ -8,10 +8,10 @@ import rich_click as click
 
 from brokerage.command_runs import exit_on_error
 from brokerage.help import epilog
-from brokerage.tables import counted
 from brokerage_feed.terminal import echo
 from cluster.connection import ConnectionSettings
 from cluster.settings import load_settings
+from cluster.terminal import counted
 from service.capabilities import load_service_settings
 from service.settings import ServiceSettings
 from service.telemetry.logs import configure_logging

@@ -47,11 +47,6 @@ class Column(NamedTuple):
     may_fold: bool = False
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a count with its noun: `1 line`, `2,000 lines`."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
 def terminal_width() -> int | None:
     """Return the width of the terminal in cells; None for a pipe or a file."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

@@ -127,7 +127,7 @@ def overdue_sentence(standing: StandingTroubles, hours: float) -> str:
         return ""
     since = time.strftime("%Y-%m-%d %H:%M", time.gmtime(standing.pending_since / 1000))
     return (
-        f"No run has withdrawn the records that stand on the list since {since} UTC, longer than the {hours:g} hours "
+        f"No run has withdrawn the listed records since {since} UTC, longer than the {hours:g} hours "
         "of BROKERAGE_TROUBLE_HOURS: listings may be shown for sale that are not. Run `brokerage index troubles "
         "--withdraw`, and schedule it."
     )

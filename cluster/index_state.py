@@ -82,7 +82,7 @@ class BlockedWrites:
             raise BlockedIndex(
                 "Elasticsearch rejects writes because its disks are full, and this user lacks the privilege `manage` "
                 f"on {self._index} to lift the block: free disk space, or let an administrator set "
-                f"{FLOOD_BLOCK_SETTING} of {self._index} to null, and repeat the command at once."
+                f"{FLOOD_BLOCK_SETTING} of {self._index} to null, and repeat the command immediately."
             ) from error
         self.has_lifted = True
 

@@ -19,6 +19,11 @@ def printable(text: str) -> str:
     return _UNSAFE.sub(lambda unsafe: f"\\u{ord(unsafe[0]):04x}", text)
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun: `1 line`, `2,000 lines`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 class SafeConsole(Console):
     """A console that prints unsafe characters of texts visibly; its own colors and cursor movements stay."""
 

@@ -64,8 +64,10 @@ def version_microseconds(version: int) -> int:
 
 
 def version_time(version: int) -> str:
-    """Return the time of a version, ISO 8601 in UTC to the microsecond."""
-    return epoch_time(version_microseconds(version)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    """Return the time of a version, ISO 8601 in UTC, with as many decimals as it has."""
+    at = epoch_time(version_microseconds(version))
+    decimals = "seconds" if not at.microsecond else "microseconds" if at.microsecond % 1000 else "milliseconds"
+    return f"{at.replace(tzinfo=None).isoformat(timespec=decimals)}Z"
 
 
 def first_future_version(future_seconds: float) -> int:

@@ -20,6 +20,7 @@ from typing import Any
 
 import orjson
 
+from cluster.terminal import counted
 from indexer.documents.builder import PendingDocument
 from indexer.documents.companies import Companies, companies_from_source
 from indexer.documents.line_parser import ChunkReader, LineParser, ParsedChunk
@@ -195,7 +196,7 @@ def _count_fills(
     for name, fill in zip(resource.filled, of_names, strict=True):
         is_lacking = document.zoneless if name is resource.zone_of else not record[name.member]
         if is_lacking and not record[name.reference]:
-            fill.add_empty(f"{name.reference} is empty, too")
+            fill.add_empty(f"{name.reference} is empty as well")
     if record["DaysOnMarket"] is not None:
         days.filled += orjson.loads(document.line.data)["record"].get("DaysOnMarket") is None
     elif record["OnMarket"]:
@@ -447,7 +448,10 @@ class IdentifierLedger:
         examples = self._database.execute(
             f"{_MERGED} ORDER BY contents DESC, lines DESC LIMIT {_MAX_EXAMPLES}", (resource.alias,)
         )
-        shown = [f"{name}: {lines} lines, such as {first} and {last}" for name, lines, _, _, first, last in examples]
+        shown = [
+            f"{name}: {counted(lines, 'line')}, such as {first} and {last}"
+            for name, lines, _, _, first, last in examples
+        ]
         return MergedIdentifiers(counts[0], counts[1], counts[2], counts[3], shown)
 
     def count_names(self, resource: Resource, name: NameOf, fill: FilledField) -> None:
@@ -456,7 +460,7 @@ class IdentifierLedger:
         row = self._database.execute(_GAPS.format(value=value), (resource.alias, name.member)).fetchone()
         lines, unknown, foreign, nameless = (int(count or 0) for count in row)
         fill.filled += lines - unknown - foreign - nameless
-        fill.add_empty(f"no such record in {name.target} of the source; a load looks at the live ones, too", unknown)
+        fill.add_empty(f"no such record in {name.target} of the source; a load also looks at the live ones", unknown)
         fill.add_empty(f"another company has the record in {name.target}", foreign)
         wanted = "time zone" if value == "zone" else "name"
         fill.add_empty(f"the record in {name.target} has no {wanted}", nameless)
@@ -470,8 +474,10 @@ class IdentifierLedger:
         has_target = one("SELECT 1 FROM lines WHERE resource = ? LIMIT 1", (target.alias,)).fetchone() is not None
         check = ReferenceCheck(name, target.alias, values, has_target)
         if has_target:
-            counted = one(f"SELECT COUNT(*), SUM(count) FROM ({_DANGLING})", (resource.alias, name)).fetchone()  # noqa: S608 - fixed
-            check.dangling, check.lines = int(counted[0]), int(counted[1] or 0)
+            found = one(f"SELECT COUNT(*), SUM(count) FROM ({_DANGLING})", (resource.alias, name)).fetchone()  # noqa: S608 - fixed
+            check.dangling, check.lines = int(found[0]), int(found[1] or 0)
             rows = one(f"{_DANGLING} ORDER BY count DESC LIMIT {_MAX_EXAMPLES}", (resource.alias, name))
-            check.examples = [f"{value}: {count} lines, such as {file}:{line}" for value, count, file, line in rows]
+            check.examples = [
+                f"{value}: {counted(count, 'line')}, such as {file}:{line}" for value, count, file, line in rows
+            ]
         return check

@@ -89,10 +89,10 @@ class IndexerSettings:
         "BROKERAGE_BULK_RETRY_SECONDS", 300.0, "Seconds to retry while Elasticsearch is unreachable or overloaded."
     )
     max_record_bytes: int = setting(
-        "BROKERAGE_MAX_RECORD_BYTES", 10_000_000, "Bytes of a source's line above which it is a dead letter."
+        "BROKERAGE_MAX_RECORD_BYTES", 10_000_000, "Bytes of a source's line above which it is a bad record."
     )
     max_record_depth: int = setting(
-        "BROKERAGE_MAX_RECORD_DEPTH", 64, "Nesting of a field without a declared shape above which it is a dead letter."
+        "BROKERAGE_MAX_RECORD_DEPTH", 64, "Nesting of a field without a declared shape above which it is a bad record."
     )
     dead_letter_limit: float = setting(
         "BROKERAGE_DEAD_LETTER_LIMIT", 0.01, "Share of invalid records above which a build is refused; 10 always pass."
@@ -138,7 +138,9 @@ class IndexerSettings:
     growth_limit: float = setting(
         "BROKERAGE_GROWTH_LIMIT", 0.5, "Share of the live records that a rebuild may add; 10 may always be added."
     )
-    tombstone_days: int = setting("BROKERAGE_TOMBSTONE_DAYS", 30, "Days for which tombstones are kept.")
+    tombstone_days: int = setting(
+        "BROKERAGE_TOMBSTONE_DAYS", 30, "Days for which deleted records are kept for consumers of /changes."
+    )
     history_days: int = setting(
         "BROKERAGE_HISTORY_DAYS",
         1095,

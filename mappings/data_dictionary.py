@@ -278,7 +278,7 @@ def _conversion_errors(name: str, table: Table, kind: type[msgspec.Struct]) -> I
     hints = get_type_hints(kind)
     for member, value in table.items():
         if member not in hints:
-            yield f"{name}.{member}: is not a known member: give one of {', '.join(hints)}"
+            yield f"{name}.{member}: is not a known field: give one of {', '.join(hints)}"
         elif member in _ENTRY_NORMALIZERS:
             for entry, item in value.items():
                 yield from _entry_errors(f"{name}.{member}.{entry}", {entry: item}, hints[member])

@@ -207,7 +207,7 @@ def _find_stamp(source: bytes) -> re.Match[bytes]:
     start = source.rfind(_STAMP_KEY, 0, delimiter if delimiter >= 0 else len(source))
     match = _STAMP.match(source, start) if start >= 0 else None
     if match is None:
-        raise ValueError("The document has no stamp after its search fields: the indexer did not write it.")
+        raise ValueError("The document has no timestamp after its search fields: the indexer did not write it.")
     return match
 
 

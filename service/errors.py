@@ -6,6 +6,8 @@ from http import HTTPStatus
 from itertools import cycle
 from typing import Self
 
+from cluster.terminal import counted
+
 # The faults in one response; a client that corrects so many sees the rest with its next request.
 MAX_FAULTS = 10
 # Characters of a parameter's name that a response repeats: the longest known name has about 30.
@@ -69,7 +71,9 @@ class ParameterError(ApiError):
     """Refused parameters, the first `MAX_FAULTS` of them at once."""
 
     def __init__(self, *faults: ParameterFault) -> None:
-        self._rest = [f"{len(faults) - MAX_FAULTS} more faults are not listed."] if len(faults) > MAX_FAULTS else []
+        self._rest = (
+            [f"Not listed: {counted(len(faults) - MAX_FAULTS, 'more fault')}."] if len(faults) > MAX_FAULTS else []
+        )
         listed = faults[:MAX_FAULTS]
         super().__init__(" ".join([*map(str, listed), *self._rest]), listed)
 
@@ -171,7 +175,7 @@ class RebuildDue(EngineUnavailable):
         command = " ".join(("brokerage index reindex SOURCE", *filter(None, [resource])))
         self.detail = (
             "This request uses a search field that the live index was built without. "
-            f"It is served after the rebuild that is due: `{command}`."
+            f"It is served once the operator has rebuilt it: `{command}`."
         )
         self.headers["Retry-After"] = "60"
 

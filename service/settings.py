@@ -75,7 +75,7 @@ class ServiceSettings:
     queue_seconds: float = setting(
         "BROKERAGE_QUEUE_SECONDS",
         0.5,
-        "Longest time that a request waits for a slot; if it would wait longer, it is refused at once.",
+        "Longest time that a request waits for a slot; if it would wait longer, it is refused immediately.",
     )
     show_concurrency: int = setting(
         "BROKERAGE_SHOW_CONCURRENCY",
@@ -167,7 +167,7 @@ class ServiceSettings:
     metrics_allowed_hosts: tuple[str, ...] = setting(
         ALLOWED_HOSTS_SETTING,
         (),
-        "Names by which operators and Prometheus reach that port, besides IP addresses and localhost.",
+        "Names by which operators and Prometheus reach that port, in addition to IP addresses and localhost.",
     )
     log_format: LogFormat = setting(  # noqa: RUF009 - it declares the field
         "BROKERAGE_LOG_FORMAT",

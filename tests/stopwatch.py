@@ -19,6 +19,9 @@ from urllib.request import Request, urlopen
 
 ROOT = Path(__file__).parents[1]
 _PORT, _OWN_PORT = 18_730, 18_731
+# The embedded node has no page at its root.
+_NODE_HEALTH = "http://127.0.0.1:18732/_cluster/health"
+_MOST_SECONDS = 600  # until a program answers
 _CSV = "MLS#,Status,List Price,City,Modified\nA-1,Active,500000,Larchmont,2026-11-20T10:00:00Z\n"
 # The recipe of CONTRIBUTING: a filter on an indexed field is one line, and one test.
 _FILTER = '    min_list_price = WholeNumber("The lowest price.", clause=at_least("list_price"))\n'
@@ -61,9 +64,10 @@ class Stopwatch:
                 f"exec {command}", shell=True, cwd=self.clone, env=self.environment, stdout=out, stderr=out
             )
             try:
+                latest = time.monotonic() + _MOST_SECONDS
                 while not _answers(ready):
-                    if process.poll() is not None:
-                        sys.exit(f"{command} ended:\n{log.read_text()}")
+                    if process.poll() is not None or time.monotonic() > latest:
+                        sys.exit(f"{command} does not answer at {ready}:\n{log.read_text()}")
                     time.sleep(0.1)
                 yield log.read_text()
             finally:
@@ -74,7 +78,8 @@ class Stopwatch:
     def part(self, name: str, questions: int = 0) -> Iterator[None]:
         self.commands, began = [], time.monotonic()
         yield
-        print(f"{name:<32} {time.monotonic() - began:6.1f} s  {len(self.commands)} commands  {questions} questions")
+        seconds = time.monotonic() - began
+        print(f"{name:<32} {seconds:6.1f} s  {len(self.commands)} commands  {questions} questions", flush=True)
 
 
 def _answers(url: str, key: str = "") -> bool:
@@ -96,7 +101,7 @@ def follow_the_path(home: Path) -> None:
     with watch.part("key to verified copy"):
         watch.run(f"brokerage-feed pull copy --url {base} --company evergreen-realty", BROKERAGE_API_KEY=key)
     demo.__exit__(None, None, None)
-    with watch.part("own CSV to first page"), watch.started("brokerage node --port 18732", "http://127.0.0.1:18732"):
+    with watch.part("own CSV to first page"), watch.started("brokerage node --port 18732", _NODE_HEALTH):
         watch.environment["ELASTICSEARCH_URL"] = "http://127.0.0.1:18732"
         (watch.clone / "mine.csv").write_text(_CSV)
         watch.run("brokerage index load mine.csv --company acme --name Acme --yes")

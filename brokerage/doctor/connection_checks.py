@@ -11,6 +11,7 @@ from elastic_transport import TransportError
 from elasticsearch import ApiError, AsyncElasticsearch, AuthenticationException, UnsupportedProductError
 
 from cluster.connection import ConnectionSettings
+from cluster.terminal import counted
 from cluster.tls import TlsContext, describe_tls_error, is_loopback, tls_handshake
 from mappings import RESOURCES
 from mappings.indices import served_pattern
@@ -55,11 +56,11 @@ def certificate_finding(ends: dict[str, float], source: str, now: float) -> Find
     days = int((ends[first] - now) // _DAY_SECONDS)
     how = f"verified by {source}"
     if days >= _EXPIRY_WARNING_DAYS:
-        return Finding(subject=TLS_SUBJECT, detail=f"{how}, {days} days left")
+        return Finding(subject=TLS_SUBJECT, detail=f"{how}, {counted(days, 'day')} left")
     return warning(
         TLS_SUBJECT,
         "a certificate expires soon",
-        f"The one of {urlsplit(first).hostname} in {days} days; {how}.",
+        f"The one of {urlsplit(first).hostname} in {counted(days, 'day')}; {how}.",
         "Renew it in Elasticsearch; once it has expired, connections fail.",
     )
 

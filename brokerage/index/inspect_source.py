@@ -22,9 +22,10 @@ from brokerage.index.runner import (
     exit_on_failure,
     print_error_line,
 )
-from brokerage.tables import counted, print_table
+from brokerage.tables import print_table
 from brokerage_feed.terminal import echo, exit_on_signal, fail
 from cluster.settings import load_settings
+from cluster.terminal import counted
 from indexer.documents.companies import new_company_advice
 from indexer.inspection import FieldSummary, ResourceCheck, SourceCheck, check_source
 from indexer.reporting.displays import reasons_of
@@ -135,10 +136,10 @@ def _sentences_of(resource: ResourceCheck) -> Iterator[str]:
             yield f"{merged.of_several_companies:,} identifiers have lines of several companies: these are refused."
     for one in resource.references:
         if not one.is_checked and one.values:
-            yield f"{one.field}: {one.values:,} values not checked, since the source has no {one.target}."
+            yield f"{one.field}: {counted(one.values, 'value')} not checked, since the source has no {one.target}."
         elif one.dangling:
             yield (
-                f"{one.field}: {one.dangling:,} of {one.values:,} values are not in {one.target} "
+                f"{one.field}: {one.dangling:,} of {counted(one.values, 'value')} not in {one.target} "
                 f"({counted(one.lines, 'line')}). {'; '.join(one.examples)}."
             )
     yield from _fill_sentences(resource)
@@ -146,7 +147,7 @@ def _sentences_of(resource: ResourceCheck) -> Iterator[str]:
 
 def _emptied_sentences(resource: ResourceCheck) -> Iterator[str]:
     for one in resource.emptied:
-        yield f"{one.field}: {one.count:,} unreadable cells are left empty, such as {'; '.join(one.examples)}."
+        yield f"{one.field}: {counted(one.count, 'unreadable cell')} left empty, such as {'; '.join(one.examples)}."
 
 
 def _fill_sentences(resource: ResourceCheck) -> Iterator[str]:
@@ -258,7 +259,7 @@ def _section(resource: ResourceCheck) -> Iterator[str]:
         return
     filled = [one for one in resource.fields if one.filled]
     rows = ((one.name, resource.share_filled(one), *_field_range(one)) for one in filled)
-    yield f"<details open><summary>{len(filled)} fields have values</summary>"
+    yield f"<details open><summary>{counted(len(filled), 'field')} with values</summary>"
     yield _html_table(("Field", "Filled", "From", "To", "Values"), rows)
     if empty := [one.name for one in resource.fields if not one.filled]:
         yield f'<p class="soft">Empty: {escape(", ".join(empty))}.</p>'

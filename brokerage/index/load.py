@@ -27,6 +27,7 @@ from brokerage.index.runner import (
 )
 from brokerage_feed.terminal import exit_on_signal
 from cluster.settings import load_settings
+from cluster.terminal import counted
 from indexer.documents.companies import Companies, CoverageRequest, companies_from_index, companies_from_source
 from indexer.reporting.displays import kept_line, problem_lines, progress_display
 from indexer.reporting.report import FaultTally, RunStage, fault_lines
@@ -182,7 +183,7 @@ def _dry_run(
     for line in fault_lines(kinds[:_MAX_KINDS_SHOWN]):
         print_error_line(line)
     if more := len(kinds[_MAX_KINDS_SHOWN:]):
-        print_error_line(f"{more:,} more kinds of faults are not shown.")
+        print_error_line(f"Not shown: {counted(more, 'more kind')} of faults.")
     raise SystemExit(summary.exit_code)
 
 

@@ -43,6 +43,7 @@ from brokerage.tables import plain_table, print_table
 from brokerage_feed.terminal import ExitCode, echo, exit_on_signal, fail
 from cluster.connection import ConnectionSettings, connect
 from cluster.settings import SettingError, load_settings
+from cluster.terminal import counted
 from indexer.documents.companies import Coverage, CoverageRequest, companies_from_index
 from indexer.drafting.columns import Confidence
 from indexer.drafting.map_draft import MapDraft, NewCompany, TableDraft, draft_map
@@ -78,7 +79,7 @@ def map_files(
 ) -> None:
     """Draft a column map (TOML) from CSV files, archives or folders.
 
-    A table on standard error shows what each column is taken for. What is unsure is commented out in the map.
+    A table on standard error shows what each column is taken for. Uncertain lines are commented out.
     Elasticsearch is asked whether the company is live; if it cannot be reached, a note says so.
     """
     folder = output.parent if output else Path()
@@ -309,9 +310,11 @@ def _question(check: SourceCheck, company: str, live: LiveRecords) -> str:
     parts, warnings = list[str](), list[str]()
     for one in check.resources:
         if one.resource != COMPANY.alias:
-            parts.append(f"{one.lines - one.bad - one.deleted:,} {one.resource}")
+            parts.append(counted(one.lines - one.bad - one.deleted, one.resource.removesuffix("s")))
         if one.bad:
-            warnings.append(f"{one.bad:,} of {one.lines:,} lines of {one.resource} are bad and will not be served.")
+            warnings.append(
+                f"{one.bad:,} of {counted(one.lines, 'line')} of {one.resource} cannot be read and will not be served."
+            )
     replaced = [
         f"{count:,} live {resource.alias}"
         for resource, count in live.counts.items()

@@ -31,6 +31,7 @@ from brokerage.tables import plain_table, print_table
 from brokerage_feed.terminal import echo
 from cluster.control_index import troubles_sentence
 from cluster.index_state import IndexFragmentation, fragmentation_sentence
+from cluster.terminal import counted
 from indexer import ResourceStatus
 from indexer.generations.checkpoint import BuildProgress
 from indexer.reso.replication_status import ReplicationStatus
@@ -132,7 +133,7 @@ def status_notes(states: Iterable[ResourceStatus]) -> Iterator[str]:
         if state.build is not None:
             yield _unfinished(state.build)
         if state.last is not None and state.last.dead_letters:
-            yield f"{state.resource}: dead letters in {state.last.dead_letters}."
+            yield f"{state.resource}: bad records in {state.last.dead_letters}."
 
 
 def _unfinished(build: BuildProgress) -> str:
@@ -235,7 +236,7 @@ class _CompactionDisplay:
             echo(orjson.dumps({"event": "progress", **asdict(progress)}))
         else:
             fragmentation = progress.fragmentation
-            counts = f"{fragmentation.fragmented_shards} of {fragmentation.shards} shards left"
+            counts = f"{fragmentation.fragmented_shards} of {counted(fragmentation.shards, 'shard')} left"
             echo(f"{progress.resource}: merging {progress.index} for {progress.seconds:,.0f} s, {counts}.")
 
     def finish(self, done: Sequence[indexer.Compaction]) -> None:
@@ -251,7 +252,7 @@ def _outcome(done: indexer.Compaction) -> str:
         case indexer.CompactionOutcome.ABSENT:
             return "no index is live."
         case indexer.CompactionOutcome.REPLACED:
-            return f"{done.index} was replaced by another generation meanwhile."
+            return f"{done.index} has been replaced by another version in the meantime."
         case indexer.CompactionOutcome.SOUND:
             return f"not fragmented: {_fragmentation(done.before)}."
     follows = ", begun by an earlier command" if done.is_followed else ""
@@ -263,8 +264,7 @@ def _outcome(done: indexer.Compaction) -> str:
 def _fragmentation(fragmentation: IndexFragmentation | None) -> str:
     if fragmentation is None:
         return ""
-    segments = "1 segment" if fragmentation.segments == 1 else f"{fragmentation.segments:,} segments"
-    return f"{fragmentation.deleted:.1%} deleted documents, {segments}"
+    return f"{fragmentation.deleted:.1%} deleted documents, {counted(fragmentation.segments, 'segment')}"
 
 
 Repairs = Mapping[str, indexer.ClockRepair | None]
@@ -302,7 +302,7 @@ def _repair_line(name: str, repair: indexer.ClockRepair | None) -> str:
     if repair is None:
         return f"{name}: nothing to repair."
     before, after = _minute(repair.before), _minute(repair.after)
-    line = f"{name}: watermark {before} -> {after}, {repair.documents:,} documents stamped again."
+    line = f"{name}: watermark {before} -> {after}, {counted(repair.documents, 'document')} with a new timestamp."
     if not repair.late_readers_start_over:
         return f"{line} Until {before}, polls with a later watermark than {after} repeat the changes since then."
     return (
@@ -373,8 +373,10 @@ def prune(*, yes: bool, as_json: bool) -> None:
 
 
 def _count_documents(found: indexer.Pruned) -> str:
-    tombstones = "1 tombstone" if found.tombstones == 1 else f"{found.tombstones:,} tombstones"
-    return f"{tombstones} and {found.copies:,} left copies" if found.copies else tombstones
+    deleted = counted(found.tombstones, "deleted record")
+    return (
+        f"{deleted} and {found.copies:,} left {'copy' if found.copies == 1 else 'copies'}" if found.copies else deleted
+    )
 
 
 def _confirm(sentence: str, *, yes: bool) -> None:

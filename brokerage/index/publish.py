@@ -15,11 +15,11 @@ import rich_click as click
 from brokerage.command_runs import exit_on_error
 from brokerage.help import epilog
 from brokerage.index.runner import JSON_OPTION, print_note
-from brokerage.tables import counted
 from brokerage_feed.tables import Spelling
 from brokerage_feed.terminal import ExitCode, cancel_on_signal, echo, exit_on_signal, fail
 from cluster.connection import ConnectionSettings
 from cluster.settings import load_settings
+from cluster.terminal import counted
 from service.exports.object_store import QUICK, is_store_url, open_store
 from service.exports.publications import Manifest
 from service.exports.settings import ExportsSettings, ParquetNames

@@ -131,7 +131,7 @@ _EPILOG = "\n\n".join(
     show_default=True,
     help="Begin with the published files of a company where there are any, instead of a snapshot.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON lines on a terminal, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON lines on a terminal as well.")
 def pull(**options: Any) -> None:
     """Copy the data that an API key can read to DIR: first published files or a snapshot, then changes.
 

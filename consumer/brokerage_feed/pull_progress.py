@@ -172,8 +172,12 @@ def _summary_line(status: PullStatus) -> str:
     """Return the outcome of one resource in one line."""
     if status.stage is PullStage.ABSENT:
         return f"{status.resource}: the service has no data of it yet"
-    records = f"{status.records:,} record{'' if status.records == 1 else 's'}"
+    records = _number(status.records, "record")
     return f"{status.resource}: {records} ({_counted(status)}), {_OUTCOMES[status.proof]}{_format_differing(status)}"
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _counted(status: PullStatus) -> str:
@@ -181,7 +185,7 @@ def _counted(status: PullStatus) -> str:
     if status.files or status.snapshots:
         source = "files" if status.files else "a snapshot"
         return f"from {source}" + (
-            f", then {status.changed + status.removed:,} changes" if status.changed or status.removed else ""
+            f", then {_number(status.changed + status.removed, 'change')}" if status.changed or status.removed else ""
         )
     counts = {"changed": status.changed, "removed": status.removed}
     return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count) or "no changes"

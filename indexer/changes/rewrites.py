@@ -83,7 +83,7 @@ async def write_all(sender: BulkSender, writes: list[BulkWrite]) -> None:
     """Write documents that no source can supply again; raise RefusedError if Elasticsearch rejects one."""
     result = await sender.send(writes)
     for write, reason in result.rejected:
-        raise RefusedError(f"{write.id} cannot be copied: {reason}. Nothing was swapped.")
+        raise RefusedError(f"{write.id} cannot be copied: {reason}. Nothing was switched.")
 
 
 async def write_over(sender: BulkSender, writes: list[BulkWrite], known: Mapping[str, IndexRow]) -> None:

@@ -12,6 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from cluster.terminal import counted
 from indexer.drafting.choices import CHOICES, Choices
 from indexer.drafting.columns import (
     ENVELOPE,
@@ -346,7 +347,7 @@ class MapDraft:
     def notes(self) -> Iterator[str]:
         """Sentences about what is not read as a row or a column, without full stops."""
         yield from (f"{name} has other columns than the files of the map: draft it on its own" for name in self.others)
-        yield from (f"{name} is not read: name it, too, if it has records" for name in self.unread)
+        yield from (f"{name} is not read: name it as well if it has records" for name in self.unread)
         for table in self.tables:
             yield from _table_notes(table)
 
@@ -506,7 +507,7 @@ def _table_notes(table: TableDraft) -> Iterator[str]:
         columns = [column for column, repeated in table.repeated.items() if repeated == name]
         yield f"{', '.join(table.files)}: {len(columns)} columns are named {name!r}: choose one of {', '.join(columns)}"
     if count := table.columns.count(""):
-        yield f"{', '.join(table.files)}: {count} columns without a heading cannot be read: give them one"
+        yield f"{', '.join(table.files)}: {counted(count, 'column')} without a heading cannot be read: give them one"
 
 
 def _format_lines(table: TableDraft) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import orjson
 
+from cluster.terminal import counted
 from indexer.drafting.columns import ENVELOPE, ColumnValues
 from indexer.source.tables.cells import parsed_time
 from indexer.source.tables.lossy_cells import (
@@ -110,7 +111,7 @@ def _without_misfits(form: str, repair: Repair) -> Repair:
         return repair
     misfits = repair.values.different.keys() - rest.different.keys()
     count = sum(repair.values.different[value] for value in misfits)
-    note = f"{count} cells such as {min(misfits)!r} cannot be read: they become empty"
+    note = f"{counted(count, 'cell')} such as {min(misfits)!r} cannot be read: such cells become empty"
     return repair.then({"on_error": quoted("empty")}, note, rest)
 
 
@@ -139,11 +140,12 @@ def _whole(repair: Repair) -> Repair:
     notes = []
     if others:
         notes.append(
-            f"{_values(others)} of {len(repair.values.values):,} with a decimal point, as data frames write them"
+            f"{counted(others, 'value')} of {len(repair.values.values):,} with a decimal point, "
+            "as data frames write them"
         )
     if lost:
         notes.append(
-            f"{_values(lost)} in scientific notation, which has lost digits: export the column as text; "
+            f"{counted(lost, 'value')} in scientific notation, which has lost digits: export the column as text; "
             "until then these rows are refused"
         )
     if any(map(is_fraction, repair.values.different)):
@@ -171,7 +173,7 @@ def _padded(name: str, repair: Repair, *, is_american: bool) -> Repair:
     if width is None:
         return repair
     short = sum(count for digits, count in widths.items() if digits < width)
-    found = f"{_values(short)} with fewer than {width} digits"
+    found = f"{counted(short, 'value')} with fewer than {width} digits"
     if not is_zip:
         return repair.then({}, f"{found}: if zeros in front are lost, set pad = {width}")
     pad = padded(width)
@@ -192,10 +194,6 @@ def _without_placeholders(name: str, kind: FieldKind, repair: Repair) -> Repair:
     if large := [f"{value:g}" if value != int(value) else str(int(value)) for value in found if value]:
         repair = repair.then({}, f"{', '.join(large)}: if it means no value, add it to empty_if")
     return repair
-
-
-def _values(count: int) -> str:
-    return "1 value" if count == 1 else f"{count:,} values"
 
 
 def quoted(text: str) -> str:

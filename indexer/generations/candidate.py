@@ -18,6 +18,7 @@ import orjson
 
 from cluster.client import gather_or_cancel
 from cluster.control_index import Mark
+from cluster.terminal import counted
 from indexer.bulk import AdaptiveLimit, BulkOptions, BulkSender, bulk_sender
 from indexer.changes.replay import ReplayOrigin, assign_pending_stamps, replay, reset_stale_stamps
 from indexer.changes.stamps import first_generation_mark
@@ -76,7 +77,7 @@ class BuildJob:
         report.warnings = list(progress.reported.warnings)
         report.vanished_companies = progress.reported.vanished_companies
         if saved.lines and not Path(saved.path).is_file():
-            report.warnings.append(f"the first {len(saved.lines):,} dead letters are in {saved.path}, not on this host")
+            report.warnings.append(f"the first {counted(len(saved.lines), 'bad record')}: {saved.path} on another host")
         report.is_taken = progress.refusal is not None
         progress.refusal = None
 
@@ -102,7 +103,7 @@ class BuildJob:
         if not isinstance(refusal, ObjectionError):
             raise refusal
         if not self.is_forced:
-            raise ObjectionError(f"{refusal}. Nothing was swapped.")
+            raise ObjectionError(f"{refusal}. Nothing was switched.")
         if str(refusal) not in self.report.overridden:
             self.report.overridden.append(str(refusal))
 
@@ -262,7 +263,7 @@ class BuildStart:
             raise RefusedError(
                 f"{live} has a different schema than this program declares, and {others:,} records of companies that "
                 f"this run does not cover ({coverage}): load all companies together, with --all-companies. Nothing was "
-                "swapped."
+                "switched."
             )
         return others
 
@@ -320,7 +321,7 @@ class CandidateSwap:
         opened = open_write_session(self.candidate.context, job.resource, job.report_wait)
         self.session = await stack.enter_async_context(opened)
         if self.session.live != live:
-            raise RefusedError(f"{live} is no longer live: {self.candidate.index} was not swapped in.")
+            raise RefusedError(f"{live} is no longer live: {self.candidate.index} did not go live.")
         await self.candidate.catch_up(live)
         await self.candidate.lifecycle.refresh(self.candidate.index)
         await self.session.publish_forgotten(self.candidate.progress.forgotten)

@@ -7,6 +7,7 @@ the candidate that differ are written into the copy, which takes the candidate's
 
 from collections.abc import AsyncIterator
 
+from cluster.terminal import counted
 from indexer.bulk import BulkWrite
 from indexer.changes.rewrites import Move, copy_write, fetch_copies, rebuild_moves, write_all, write_over
 from indexer.changes.stamps import PENDING_MOVE, PENDING_VANISHED, is_expired_tombstone, is_taken
@@ -169,7 +170,7 @@ async def _copy_live(candidate: Candidate, live: str, copy: str) -> None:
     await candidate.catch_up(live)
     async with open_write_session(context, job.resource, job.report_wait) as session:
         if session.live != live:
-            raise RefusedError(f"{live} is no longer live: {candidate.index} was not swapped in.")
+            raise RefusedError(f"{live} is no longer live: {candidate.index} did not go live.")
         await candidate.catch_up(live)
         await copy_live(context, job.resource, candidate.lifecycle, live, copy)
     await candidate.lifecycle.refresh(candidate.index)
@@ -183,8 +184,8 @@ async def _write_differences(candidate: Candidate, copy: str, page: list[IndexRo
     if taken := [row.id for row in changed if is_taken(known.get(row.id), covered)]:
         names = ", ".join(taken[:_MAX_NAMED])
         job.report.warnings.append(
-            f"{len(taken):,} records were meanwhile updated for companies that this run does not cover, and stay "
-            f"theirs: {names}"
+            f"left as they are: {counted(len(taken), 'record')}, which updates have moved in the meantime to companies "
+            f"that this run does not cover: {names}"
         )
     documents = await fetch_documents(context, candidate.index, [row.id for row in differing])
     copies = [copy_write(job.resource, document, known.get(document.id)) for document in documents]

@@ -12,6 +12,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
+from cluster.terminal import counted
 from indexer.changes.stamps import PENDING, PENDING_VANISHED
 from indexer.documents.companies import Coverage
 from indexer.errors import ObjectionError, RefusedError
@@ -98,8 +99,8 @@ async def _name_future_records(candidate: Candidate) -> None:
     if count := hits["total"]["value"]:
         examples = ", ".join(hit["_id"] for hit in hits["hits"])
         candidate.job.report.warnings.append(
-            f"{index} keeps {count} records dated in the future ({examples}): correct updated_at at the source "
-            "and send them again; any state with a right time replaces them"
+            f"{index} keeps {counted(count, 'record')} dated in the future ({examples}): correct updated_at at the "
+            "source and send them again; any state with a right time replaces them"
         )
 
 
@@ -296,7 +297,7 @@ class _TargetView:
             return None
         alias, target = reference.resource.alias, reference.target.alias
         return (
-            f"{added:,} of {new.total:,} {alias} would name {target} that are not there, besides the "
+            f"{added:,} of {new.total:,} {alias} would name {target} that are not there, in addition to the "
             f"{old.dangling:,} that do now: {await self._examples(reference, index, hits)}. Correct the source, load "
             f"{target} and {alias} together, or confirm with --force"
         )

@@ -171,7 +171,7 @@ class GenerationLifecycle:
         wait = f"{self._settings.green_seconds}s"
         health = await patient.cluster.health(index=index, wait_for_status="green", timeout=wait)
         if health["status"] == "red":
-            raise ElasticsearchError(f"{index} is red: its shard is on none of the nodes, so it was not swapped in.")
+            raise ElasticsearchError(f"{index} is red: its shard is on none of the nodes, so it did not go live.")
 
     async def count(self, index: str, query: dict[str, Any] | None = None) -> int:
         current = {"bool": {"filter": [] if query is None else query, "must_not": LEFT_QUERY}}
@@ -217,7 +217,7 @@ class GenerationLifecycle:
         except NotFoundError:
             if await self.live() != index:  # otherwise only the response was lost
                 indices = ", ".join(move.index for move in moves)
-                raise LockedError(f"An alias was changed by another run: {indices} not swapped in.") from None
+                raise LockedError(f"An alias was changed by another run: {indices} did not go live.") from None
 
     async def delete_candidate(self, index: str) -> bool:
         """Delete a generation that is not served, and return True; the live one is kept."""

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from cluster.terminal import SafeConsole, printable
+from cluster.terminal import SafeConsole, counted, printable
 from indexer.reporting.report import (
     EVERY_COMPANY_COVERED,
     EmptiedField,
@@ -98,9 +98,9 @@ class TerminalProgress(Display):
             return f"[yellow]{escape(report.note)}[/yellow]"
         seconds = max(time.monotonic() - self._started[report.resource], 0.001)
         counts = [f"{report.read:,} read", f"{(report.read - report.resumed_at) / seconds:,.0f}/s"]
-        counts += [f"{report.retries:,} retries"] if report.retries else []
-        counts += [f"[red]{report.dead:,} dead letters[/red]"] if report.dead else []
-        return f"{', '.join(counts)} ({report.stage})"
+        counts += [f"{report.retries:,} {'retry' if report.retries == 1 else 'retries'}"] if report.retries else []
+        counts += [f"[red]{counted(report.dead, 'bad record')}[/red]"] if report.dead else []
+        return f"{', '.join(counts)} ({stage_name(report.stage)})"
 
 
 class _Written(Display):
@@ -120,7 +120,7 @@ class PlainProgress(_Written):
         if report.note and report.note != self._note:
             self.note(f"{report.resource}: {report.note}")
         elif time.monotonic() - self._written >= _PLAIN_INTERVAL_SECONDS and report.stage not in _FINAL_STAGES:
-            self.note(f"{report.resource}: {report.read:,} read ({report.stage})")
+            self.note(f"{report.resource}: {report.read:,} read ({stage_name(report.stage)})")
         self._note = report.note
 
     def note(self, sentence: str) -> None:
@@ -181,7 +181,7 @@ def _summary_lines(summary: RunSummary) -> Iterator[str]:
     for report in summary.resources:
         by_stage.setdefault(report.stage, []).append(report.resource)
         if report.stage is RunStage.BUILT:
-            yield f"{report.resource}: built and kept as {report.generation}, not swapped"
+            yield f"{report.resource}: built and kept as {report.generation}, not live"
         elif report.stage not in {RunStage.ABSENT, RunStage.WAITING}:
             yield _counts_line(report)
     for stage, start in ((RunStage.WAITING, "Not begun"), (RunStage.ABSENT, "Not in the source")):
@@ -208,7 +208,7 @@ def _counts_line(report: ResourceReport) -> str:
         _ZONELESS: report.zoneless,
         "retries": report.retries,
     }
-    skipped = [f"{report.skipped:,} rows left out{reasons_of(report.skip_reasons)}"] if report.skipped else []
+    skipped = [f"{counted(report.skipped, 'row')} left out{reasons_of(report.skip_reasons)}"] if report.skipped else []
     details = [f"{report.read:,} read", *skipped, *(f"{count:,} {name}" for name, count in counts.items() if count)]
     details += [_rounded(report)] if report.rounded else []
     details += [_emptied(report.emptied)] if report.emptied else []
@@ -225,13 +225,13 @@ def _counts_line(report: ResourceReport) -> str:
 def _emptied(fields: Sequence[EmptiedField]) -> str:
     """Return how many cells cannot be read and are empty, and the fields that have most of them, with an example."""
     count, named = sum(one.count for one in fields), [(one.count, one.field, one.examples[0]) for one in fields]
-    return f"{count:,} unreadable cells left empty{_of_fields(named)}"
+    return f"{counted(count, 'unreadable cell')} left empty{_of_fields(named)}"
 
 
-def _of_fields(counted: Sequence[tuple[int, str, str]]) -> str:
+def _of_fields(counts: Sequence[tuple[int, str, str]]) -> str:
     """Return the first of some fields with their counts and examples in parentheses, and how many more there are."""
-    named = [f"{count:,} {name}, such as {example}" for count, name, example in counted]
-    more = [f"{len(named) - _MAX_SHOWN_FIELDS} more fields"] if len(named) > _MAX_SHOWN_FIELDS else []
+    named = [f"{count:,} {name}, such as {example}" for count, name, example in counts]
+    more = [counted(len(named) - _MAX_SHOWN_FIELDS, "more field")] if len(named) > _MAX_SHOWN_FIELDS else []
     return f" ({'; '.join([*named[:_MAX_SHOWN_FIELDS], *more])})" if named else ""
 
 
@@ -248,7 +248,7 @@ def _coverage(report: ResourceReport) -> str:
     """Return which companies a build replaces, and how many records of which of them vanish."""
     is_notable = report.others or report.covers == EVERY_COMPANY_COVERED
     covers = f"; covers {report.covers}" if is_notable else ""
-    others = f", and {report.others:,} records of other companies stay as they are" if report.others else ""
+    others = f"; unchanged: {counted(report.others, 'record')} of other companies" if report.others else ""
     vanished = ", ".join(f"{count:,} of {company}" for company, count in report.vanished_companies.items())
     return f"{covers}{others}{f'; vanished: {vanished}' if vanished else ''}"
 
@@ -279,14 +279,19 @@ def failure_lines(report: ResourceReport) -> Iterator[str]:
         yield from (f"  {example}" for example in kind.examples)
 
 
+def stage_name(stage: RunStage) -> str:
+    """Return what people read of a stage."""
+    return {RunStage.SWAPPING: "going live", RunStage.SWAPPED: "live"}.get(stage, stage.value)
+
+
 def kept_line(summary: RunSummary) -> str | None:
     """Return what became of the resources that were built along with a refused one, in a sentence, or None."""
     refused, built = (", ".join(summary.resources_at(stage)) for stage in (RunStage.REFUSED, RunStage.BUILT))
     if not built:
         return None
     return (
-        f"{built}: built, not swapped, because all resources of a rebuild are swapped in together and {refused} "
-        "were refused. The candidates are kept, and the next run of the same source takes them."
+        f"{built}: built, not live, because all resources of a rebuild go live together and {refused} "
+        "were refused. The new versions are kept, and the next run of the same source takes them."
     )
 
 

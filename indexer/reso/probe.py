@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
+from cluster.terminal import counted
 from indexer.errors import SourceError
 from indexer.reso.client.edmx import EntityMetadata, parse_entity_sets
 from indexer.reso.client.odata import ODataQuery, SourceRejectedError
@@ -97,7 +98,7 @@ async def fetch_sample(client: ResoClient, source: SourceMap, forms: SourceForms
     page = await client.fetch_page(query.where(form.filter, form.live))
     rows = page.value[:_SIZE]
     total = "an unknown number of" if page.count is None else f"{page.count:,}"
-    lines = [f"A page of {len(rows)} of {total} {_PROPERTY} records was read."]
+    lines = [f"{counted(len(rows), _PROPERTY + ' record')} of {total} read."]
     if not rows:
         return [*lines, no_listings(source.dialect)]
     expected = [field for field in source.dialect.expects.get(_PROPERTY, ()) if field in query.select]
@@ -105,5 +106,5 @@ async def fetch_sample(client: ResoClient, source: SourceMap, forms: SourceForms
         lines.append(f"Empty in all of them: {', '.join(empty)}.")
     for child in form.children:
         count = sum(len(items) for row in rows if isinstance(items := row.get(child.member), list))
-        lines.append(f"They came with {count} {child.name} records.")
+        lines.append(f"With {counted(count, child.name + ' record')}.")
     return lines

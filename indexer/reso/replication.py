@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from cluster.client import gather_or_cancel
 from cluster.private_files import make_folder, open_private
+from cluster.terminal import counted
 from indexer.errors import LockedError, SourceError
 from indexer.reporting.report import OnProgress, RunSummary, check_folder
 from indexer.reso.client import edmx
@@ -279,7 +280,7 @@ def summarize_round(
     lines = [line for reader in readers for line in _reader_lines(reader)]
     if lines:
         requests, received = traffic.requests.total(), traffic.received.total()
-        lines.append(f"{requests:,} requests, {received / 1e6:,.1f} MB from the source.")
+        lines.append(f"{counted(requests, 'request')}, {received / 1e6:,.1f} MB from the source.")
     traffic.requests.clear()
     traffic.received.clear()
     return [*lines, *_omitted_lines(outbox)]
@@ -303,8 +304,8 @@ def _omitted_lines(outbox: Outbox) -> Iterator[str]:
     for name, count in outbox.omitted.most_common(_MAX_FIELDS_SHOWN):
         yield f"{name}: {count:,} left out; for example, {outbox.omitted_examples[name]}."
     if (more := len(outbox.omitted) - _MAX_FIELDS_SHOWN) > 0:
-        yield f"{more:,} more fields have values that were left out."
+        yield f"Values of {counted(more, 'more field')} were left out."
     for kind, count in outbox.assumed.most_common(_MAX_FIELDS_SHOWN):
         yield f"{kind[0]}: {count:,} {kind[1]}; for example, {outbox.assumed_examples[kind]}."
-    for counted in (outbox.omitted, outbox.omitted_examples, outbox.assumed, outbox.assumed_examples):
-        counted.clear()
+    for counts in (outbox.omitted, outbox.omitted_examples, outbox.assumed, outbox.assumed_examples):
+        counts.clear()

@@ -71,7 +71,7 @@ class ResoSettings:
     reconcile_hours: float = setting(
         "BROKERAGE_RESO_RECONCILE_HOURS",
         24.0,
-        "Hours between comparisons of all keys at once; 0: in every round.",
+        "Hours between comparisons of all keys; 0: in every round.",
     )
     verify_hours: float = setting(
         "BROKERAGE_RESO_VERIFY_HOURS",

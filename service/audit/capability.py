@@ -11,6 +11,7 @@ import orjson
 
 from cluster.index_state import WRITE_BLOCKS
 from cluster.settings import setting
+from cluster.terminal import counted
 from service.audit.reads import AuditLog, WrittenAudit
 from service.background import running
 from service.capability import Capability, Check
@@ -96,7 +97,7 @@ def _audit_indices(indices: Mapping[str, Any], days: int, sizes: Mapping[str, An
         created = int(settings.get("index.creation_date") or 0)
         age = (time.time() * 1000 - created) / _DAY_MILLISECONDS
         if created and age > days + _SLACK_DAYS:
-            kept = f"{name} is {age:.0f} days old, and BROKERAGE_AUDIT_DAYS is {days}."
+            kept = f"{name} is {counted(round(age), 'day')} old, and BROKERAGE_AUDIT_DAYS is {days}."
             return warning(_SUBJECT, "it is not pruned", kept, "Run `brokerage audit prune` once a day.")
         if name in sizes:
             # An index of a few minutes says nothing about a day.

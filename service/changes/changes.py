@@ -112,7 +112,7 @@ async def _newest_mark(call: RequestContext, resource: Resource, position: FeedP
     """
     mark = await call.services.indices[resource].mark.refreshed()
     if not _continues(position, mark):
-        raise FeedTokenExpired(f"is void for {resource.alias}")
+        raise FeedTokenExpired(f"is no longer valid for {resource.alias}")
     return mark
 
 

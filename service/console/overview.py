@@ -14,6 +14,7 @@ from aiohttp.typedefs import Handler
 
 from cluster.control_index import troubles_sentence
 from cluster.index_state import fragmentation_sentence
+from cluster.terminal import counted
 from mappings import LISTING, SOLD_LISTING
 from service.console.consumers import FeedConsumer, KeyUse
 from service.console.history import MetricHistory
@@ -87,7 +88,7 @@ def resource_notices(resources: Iterable[ResourceSummary], now: float) -> Iterat
     for summary in resources:
         name, mark, build = summary.resource, summary.mark, summary.build
         if name in _DAILY_RESOURCES and mark is not None and now - mark > MAX_MARK_AGE_SECONDS:
-            text = f"{name}: no changes published for {int((now - mark) // 3600)} hours."
+            text = f"{name}: no changes published for {counted(int((now - mark) // 3600), 'hour')}."
             yield Notice(NoticeLevel.WARNING, text, "See the last run and unfinished ones: `brokerage index status`.")
         if build is not None and build.refusal is not None:
             text = f"{name}: the build of {build.candidate} was refused. {build.refusal}"
@@ -105,7 +106,7 @@ def traffic_notices(figures: Figures) -> Iterator[Notice]:
     """Yield failed requests, slow routes and event loop lag."""
     minute = figures.minute
     if minute.failed > MAX_FAILED_SHARE * minute.requests:
-        text = f"{minute.failed} of {minute.requests} requests in the last minute failed."
+        text = f"{minute.failed} of {counted(minute.requests, 'request')} in the last minute failed."
         yield Notice(NoticeLevel.WRONG, text, "See the log for the causes.")
     for route in figures.routes:
         if route.slowest is not None and route.slowest > MAX_P99_SECONDS:

@@ -15,6 +15,7 @@ import msgspec
 
 from cluster.connection import ConnectionSettings, unsupported_versions
 from cluster.control_index import Mark, StandingTroubles, index_identity, is_another, mark_id, troubles_id
+from cluster.terminal import counted
 from mappings import RESOURCES
 from mappings.indices import index_mapping, index_settings, mapped_names, schema_fingerprint
 from mappings.resource import Resource
@@ -127,7 +128,7 @@ async def _versions(engine: StatusReader) -> Finding:
     if unsupported := unsupported_versions(nodes):
         remedy = "All requests are refused until every node has a supported version."
         return wrong(ENGINE_SUBJECT, "unsupported version", " ".join(unsupported), remedy)
-    count = "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
+    count = counted(len(nodes), "node")
     return Finding(subject=ENGINE_SUBJECT, detail=f"{count}, {', '.join(sorted({n['version'] for n in nodes}))}")
 
 
@@ -190,7 +191,7 @@ class LiveIndex:
         fatal = next(self._wrong(), None)
         if fatal is not None:
             return [fatal]
-        detail = f"{self._index}, {len(self._fields)} fields"
+        detail = f"{self._index}, {counted(len(self._fields), 'field')}"
         return [*self._warnings()] or [Finding(subject=self.resource.alias, detail=detail)]
 
     @property

@@ -292,8 +292,8 @@ SERVICE_PATHS: dict[str, dict[str, Any]] = {
 
 _ABOUT = """A read-only API for real-estate brokerage data: listings, sold listings, agents, offices, teams, companies.
 
-Members may be added to responses at any time: ignore those that you do not know. Every member of a form is present,
-`null` where there is no value and `[]` for an empty array. Only members whose description names a flag are absent
+Fields may be added to responses at any time: ignore those that you do not know. Every field of a form is present,
+`null` where there is no value and `[]` for an empty array. Only fields whose description names a flag are absent
 without it. HEAD and OPTIONS work wherever GET does.<!-- with site -->
 
 Guides, a field dictionary and the problem codes are under [/docs](/docs).<!-- end -->"""

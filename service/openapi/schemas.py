@@ -102,7 +102,7 @@ HEADER_COMPONENTS: dict[str, dict[str, Any]] = {
     },
     "Repr-Digest": {"description": "The SHA-256 of the whole file (RFC 9530).", "schema": _HEADER_TEXT},
     "X-Next-Updated-Since": {
-        "description": "With the first page of a walk: the updated_since of the next walk; 0 before the first load.",
+        "description": "With the first page: the updated_since of the next read of all pages; 0 before the first load.",
         "schema": _COUNT,
     },
 }
@@ -164,7 +164,7 @@ _PROBLEMS_BY_STATUS: dict[int, tuple[str, tuple[str, ...]]] = {
     429: ("Too many requests: retry after Retry-After seconds.", (*RATE_LIMIT_HEADERS, "Retry-After")),
     431: ("There are too many header fields, or they are too long.", ()),
     503: (
-        "The search engine is unavailable or overloaded, or a rebuild is due: retry after Retry-After seconds.",
+        "The search engine is unavailable or overloaded, or an index must be rebuilt: retry after Retry-After seconds.",
         (*RATE_LIMIT_HEADERS, "Retry-After"),
     ),
     504: (

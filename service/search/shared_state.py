@@ -96,7 +96,7 @@ class DocumentSetReader(Generic[Document]):
         try:
             return await self._read(known)
         except (LookupError, TypeError) as error:
-            raise EngineUnavailable(f"A response for {self._index} lacks members: {error!r}.") from error
+            raise EngineUnavailable(f"A response for {self._index} lacks fields: {error!r}.") from error
 
     async def _read(self, known: DocumentSet[Document] | None) -> DocumentSet[Document]:
         if known is None or known.recent is None:

@@ -132,7 +132,7 @@ def _progress(loop_lag: LoopLag, marks: Mapping[Resource, CachedValue[Mark | Non
     lag.add_metric([], loop_lag.seconds.buckets(), loop_lag.seconds.sum)
     clock = GaugeMetricFamily(
         "brokerage_index_mark_timestamp_seconds",
-        "The watermark: everything stamped up to this time is visible, in seconds since 1970.",
+        "The watermark: everything changed up to this time is visible, in seconds since 1970.",
         labels=["resource"],
     )
     sequence = GaugeMetricFamily(

@@ -69,7 +69,7 @@ async def test_it_names_the_keys_that_were_sent_a_record_and_who_read_its_remova
     assert holders["all"]["removal_read"] is None
     assert not holders["all"]["is_current"]
     text = await command(audited, "who", "L0")
-    assert "2 keys were sent it; 1 of them have read since that it is gone." in text
+    assert "Sent to 2 keys; 1 of them have read since that it is gone." in text
 
 
 def found_at(found: dict[str, Any]) -> int:

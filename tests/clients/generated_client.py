@@ -74,7 +74,7 @@ async def python_client(root: str, folder: Path) -> GeneratedClient:
     generating = await run(
         sys.executable, "-m", "openapi_python_client", *command, folder=folder, environment=environment
     )
-    (folder / "walk.py").write_text(programs()["walk.py"], encoding="utf-8")
+    (folder / "read_all.py").write_text(programs()["read_all.py"], encoding="utf-8")
     return GeneratedClient(folder, generating, environment)
 
 
@@ -84,7 +84,7 @@ async def typescript_client(root: str, folder: Path) -> GeneratedClient:
     (folder / "node_modules").symlink_to(MODULES)
     for name in ("package.json", "tsconfig.json", "typed.ts"):
         shutil.copy(HERE / name, folder)
-    (folder / "walk.ts").write_text(programs()["walk.ts"], encoding="utf-8")
+    (folder / "read_all.ts").write_text(programs()["read_all.ts"], encoding="utf-8")
     generator = MODULES / "openapi-typescript" / "bin" / "cli.js"
     command = (f"{root}/openapi.json", "--output", "brokerage.ts")
     return GeneratedClient(folder, await run(NODE, generator, *command, folder=folder, environment={"NO_COLOR": "1"}))

@@ -112,20 +112,20 @@ def test_the_generator_has_nothing_to_warn_of_but_streams_and_files(python: Gene
 
 
 async def test_the_program_has_the_types_that_it_uses_and_wrong_uses_are_found(python: GeneratedClient) -> None:
-    files = ("walk.py", "wrong.py")
+    files = ("read_all.py", "wrong.py")
     (python.folder / "wrong.py").write_text(_WRONG_USES, encoding="utf-8")
     checked = await python.run(
         sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", *files, MYPYPATH="."
     )
     found = set(re.findall(r"^wrong\.py:(\d+): error:", checked.output, re.MULTILINE))
     assert found == {str(line) for line in range(8, 16)}, checked.all
-    assert "walk.py" not in checked.output
+    assert "read_all.py" not in checked.output
 
 
 async def test_the_program_walks_the_feed(
     python: GeneratedClient, asking: dict[str, str], feed: list[dict[str, Any]]
 ) -> None:
-    walked = await python.run(sys.executable, "walk.py", **asking)
+    walked = await python.run(sys.executable, "read_all.py", **asking)
     assert (walked.code, walked.errors) == (0, "")
     assert [json.loads(line) for line in walked.output.splitlines()] == feed
 
@@ -133,7 +133,7 @@ async def test_the_program_walks_the_feed(
 async def test_a_refusal_ends_the_program_with_what_the_service_said(
     python: GeneratedClient, asking: dict[str, str]
 ) -> None:
-    walked = await python.run(sys.executable, "walk.py", **{**asking, "COMPANY": "unknown"})
+    walked = await python.run(sys.executable, "read_all.py", **{**asking, "COMPANY": "unknown"})
     assert (walked.code, walked.output) == (1, "")
     assert walked.errors.startswith("invalid-parameter: platform_company_id")
 

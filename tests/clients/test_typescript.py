@@ -45,7 +45,7 @@ async def test_every_wrong_use_is_found(typescript: GeneratedClient, tmp_path: P
 async def test_the_program_walks_the_feed(
     typescript: GeneratedClient, asking: dict[str, str], feed: list[dict[str, Any]]
 ) -> None:
-    walked = await typescript.run(NODE, "out/walk.js", **asking)
+    walked = await typescript.run(NODE, "out/read_all.js", **asking)
     assert (walked.code, walked.errors) == (0, "")
     assert [json.loads(line) for line in walked.output.splitlines()] == feed
 
@@ -54,7 +54,7 @@ async def test_the_program_walks_the_feed(
 async def test_a_refusal_ends_the_program_with_what_the_service_said(
     typescript: GeneratedClient, asking: dict[str, str]
 ) -> None:
-    walked = await typescript.run(NODE, "out/walk.js", **{**asking, "COMPANY": "unknown"})
+    walked = await typescript.run(NODE, "out/read_all.js", **{**asking, "COMPANY": "unknown"})
     assert (walked.code, walked.output) == (1, "")
     assert "invalid-parameter: platform_company_id" in walked.errors
 

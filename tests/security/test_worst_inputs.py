@@ -50,7 +50,7 @@ async def test_few_names_are_compared_with_the_known_ones(stand_in: StandIn, mon
         path = f"/v1/listings?platform_company_id=acme&{query}"
         answer = await exchange_one(port, request(path, headers={"x-api-key": key}))
     assert answer.status == 400
-    assert b"89 more faults are not listed." in answer.body
+    assert b"Not listed: 89 more faults." in answer.body
     assert len(compared) == MAX_FAULTS
 
 

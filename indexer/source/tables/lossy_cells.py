@@ -14,6 +14,7 @@ from functools import cached_property
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from cluster.terminal import counted
 from mappings.fields import FieldKind
 
 _DECIMAL = re.compile(r"(-?[0-9]+)\.0*").fullmatch
@@ -207,18 +208,15 @@ class CellFindings:
     def sentences(self) -> Iterator[str]:
         """Yield what was found, how often, the first example, and what to do; without full stops."""
         for (origin, sign), count in self._counts.items():
-            yield f"{origin}: {_cells(count)} {sign.found}, such as {self._examples[origin, sign]}: {sign.advice}"
+            found = f"{counted(count, 'cell')} {sign.found}"
+            yield f"{origin}: {found}, such as {self._examples[origin, sign]}: {sign.advice}"
         for origin, widths in self.widths.items():
             if common := common_width(widths, zip_codes=is_zip_code(origin.partition(",")[0])):
                 short = sum(count for digits, count in widths.items() if digits < common)
                 yield (
-                    f"{origin}: {_cells(short)} with fewer than {common} digits, such as "
+                    f"{origin}: {counted(short, 'cell')} with fewer than {common} digits, such as "
                     f"{self._examples[origin, min(widths)]}: set pad = {common} if zeros in front are lost"
                 )
-
-
-def _cells(count: int) -> str:
-    return "1 cell" if count == 1 else f"{count:,} cells"
 
 
 _SEPARATOR = "\0"

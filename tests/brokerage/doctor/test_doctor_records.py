@@ -81,7 +81,7 @@ async def test_records_that_are_not_as_their_source_says_are_named_until_they_ar
     await bench.update({LISTING: [envelope(LISTING, {"Status": "?"}, updated_at=day(2))]})
     overdue = (await doctor({**environment, "BROKERAGE_TROUBLE_HOURS": "0"}))["troubles"]["detail"]
     assert overdue.startswith("2 records are not served")
-    assert "No run has withdrawn the records that stand on the list since" in overdue
+    assert "No run has withdrawn the listed records since" in overdue
     await bench.update({LISTING: [envelope(LISTING, updated_at=day(3))]})
     await bench.update({AGENT: [envelope(AGENT, updated_at=day(3))]})
     assert "troubles" not in await doctor(environment)

@@ -67,7 +67,7 @@ async def test_reindex_status_rollback_and_prune_work_together(bench: Bench) -> 
     assert re.search(r"^companies +v0001 +v0002 ", out, flags=re.MULTILINE)
     assert "current" in out
     code, out, err = await run(bench, "prune", "--yes")
-    assert (code, out) == (0, f"Deleted: {bench.connection.prefix}companies-v0002, 0 tombstones.\n")
+    assert (code, out) == (0, f"Deleted: {bench.connection.prefix}companies-v0002, 0 deleted records.\n")
     code, out, err = await run(bench, "rollback", "companies", "--yes")
     assert (code, err) == (1, "companies has no earlier generation to roll back to.\n")
 
@@ -91,7 +91,7 @@ async def test_a_first_load_with_many_bad_lines_is_refused_unless_it_is_confirme
     code, _, err = await run(bench, "reindex", source)
     assert code == 1
     assert err.startswith("1 of 2 teams are bad, in their first load for acme: see ")
-    assert "Correct the source, or confirm with --force. Nothing was swapped." in err
+    assert "Correct the source, or confirm with --force. Nothing was switched." in err
     assert "  teams.ndjson:2: updated_at: is missing" in err
     code, _, err = await run(bench, "reindex", source, "--force")
     assert code == 1

@@ -33,7 +33,7 @@ async def test_one_line_leads_from_tables_to_the_first_page(bench: Bench, tmp_pa
     code, out, err = await run(bench, "load", listings, agents, "--company", "acme", "--name", "Acme", "--yes")
     assert code == 0, err
     assert f"Written: {tmp_path / 'acme.toml'}." in err
-    assert "Load 1 agents, 2 listings of the new company acme." in err
+    assert "Load 1 agent, 2 listings of the new company acme." in err
     assert "brokerage keys create" in out
     assert "/v1/listings?platform_company_id=acme&updated_since=1'" in out
     (company,), (agent,) = (await bench.served(COMPANY)).values(), (await bench.served(AGENT)).values()
@@ -57,7 +57,7 @@ async def test_a_kept_map_is_used_as_it_is_and_other_records_stay(bench: Bench, 
     assert (code, kept.read_text()) == (0, edited), err
     assert f"{kept} is used as it is" in err
     assert f"New: {kept} does not read the column 'Pool' of listings.csv, which looks like PoolYN." in err
-    assert "Load 1 listings of new, in place of 2 live listings." in err
+    assert "Load 1 listing of new, in place of 2 live listings." in err
     served = await bench.served(LISTING)
     assert {one["company"] for one in served.values()} == {"new", "acme"}
     assert served["1"]["record"]["PublicTitle"] == "Mine"
@@ -101,7 +101,7 @@ async def test_bad_lines_of_a_first_load_are_counted_and_asked_about(bench: Benc
     code, out, err = await run(bench, "load", listings, "--company", "acme")
     assert code == 2
     assert "add to the map, or their rows are invalid: Odd" in out
-    assert "20 of 40 lines of listings are bad and will not be served." in err
+    assert "20 of 40 lines of listings cannot be read and will not be served." in err
 
     def on_terminal(typed: bytes) -> tuple[int, str]:
         screen, terminal = pty.openpty()

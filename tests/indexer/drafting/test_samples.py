@@ -112,7 +112,7 @@ def test_what_is_not_read_in_a_folder_is_named(tmp_path: Path) -> None:
         (folder / name).write_text("")
     draft = draft_map([str(folder)], tmp_path, company="acme")
     assert [*draft.notes] == [
-        f"{folder}/{name} is not read: name it, too, if it has records" for name in ("notes.pdf", "older/")
+        f"{folder}/{name} is not read: name it as well if it has records" for name in ("notes.pdf", "older/")
     ]
 
 
@@ -133,7 +133,7 @@ def test_a_column_with_few_unreadable_cells_may_have_empty_ones(
 
     draft, table = drafted(tmp_path, listings=text(3))
     assert table["record"][field] == {"column": column, **declared, "on_error": "empty"}
-    assert f"3 cells such as {bad!r} cannot be read: they become empty" in draft.text
+    assert f"3 cells such as {bad!r} cannot be read: such cells become empty" in draft.text
     assert sum(field in one for one in records_of(write_map(tmp_path, draft.text))) == 37
     assert field not in drafted(tmp_path, listings=text(30))[1]["record"]
 

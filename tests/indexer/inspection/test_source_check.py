@@ -115,7 +115,7 @@ def test_what_is_filled_and_what_stays_empty_is_counted_with_the_reason(tmp_path
         envelope(AGENT, {"agent_uuid": ANN, "name": "Ann Lee"}),
         envelope(AGENT, {"agent_uuid": BOB, "name": None, "first_name": "Bob", "last_name": None}),
     ]
-    unknown = "no such record in agents of the source; a load looks at the live ones, too"
+    unknown = "no such record in agents of the source; a load also looks at the live ones"
     given = [(ANN, "acme"), (ANN, "acme"), (ANN, "other"), (BOB, "acme"), (None, "acme"), (CYD, "acme")]
     lines = [
         envelope(
@@ -135,7 +135,7 @@ def test_what_is_filled_and_what_stays_empty_is_counted_with_the_reason(tmp_path
     name, days = of_listings.fills
     assert (name.field, name.filled) == ("ListAgentFullName", 2)
     assert name.empty == {
-        "ListAgentUUID is empty, too": 1,
+        "ListAgentUUID is empty as well": 1,
         unknown: 1,
         "another company has the record in agents": 1,
         "the record in agents has no name": 1,

@@ -138,7 +138,7 @@ async def test_pruning_asks_and_takes_yes(bench: Bench) -> None:
     await start(bench)
     code, out, err = await run(bench, "prune", BROKERAGE_TOMBSTONE_DAYS="0")
     assert (code, out) == (1, "")
-    assert "No index and 1 tombstone will be deleted. Continue? [y/N]: " in err
+    assert "No index and 1 deleted record will be deleted. Continue? [y/N]: " in err
     assert (await held(bench))["gone"] is True
     code, out, err = await run(bench, "prune", "--yes", BROKERAGE_TOMBSTONE_DAYS="0")
     assert (code, out, err) == (0, "Deleted: no index, 1 tombstone.\n", "")

@@ -62,7 +62,7 @@ async def test_each_bound_refuses_and_keeps_the_candidate_to_be_looked_at(bench:
     assert (code, bool(causes)) == (1, bound == "dead letters")
     assert said in refusal
     assert causes in ([], [f"  11 like teams.ndjson:31: {field}: is missing" for field in ("updated_at", "record")])
-    assert refusal.endswith("Nothing was swapped.")
+    assert refusal.endswith("Nothing was switched.")
     assert lines(out)[-1]["resources"]["teams"]["stage"] == RunStage.REFUSED
     assert (await bench.served(TEAM), await bench.live(TEAM)) == (before, "teams-v0001")
     now = await state(bench)

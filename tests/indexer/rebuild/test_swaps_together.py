@@ -70,8 +70,8 @@ async def test_the_output_says_for_every_resource_what_became_of_it(bench: Bench
     refused, others = err.splitlines()
     assert "offices-v0002" in refused
     assert others == (
-        "companies, teams: built, not swapped, because all resources of a rebuild are swapped in together and offices "
-        "were refused. The candidates are kept, and the next run of the same source takes them."
+        "companies, teams: built, not live, because all resources of a rebuild go live together and offices "
+        "were refused. The new versions are kept, and the next run of the same source takes them."
     )
 
 
@@ -113,7 +113,10 @@ async def test_a_resource_that_cannot_be_swapped_at_the_last_moment_stops_all(be
             await bench.client.indices.delete_alias(index=index, name=list(body["aliases"]))
 
     swap = f"'alias': '{bench.connection.alias(TEAM)}'"
-    with before(bench.client, "POST /_aliases", overtake, having=swap), pytest.raises(LockedError, match="not swapped"):
+    with (
+        before(bench.client, "POST /_aliases", overtake, having=swap),
+        pytest.raises(LockedError, match="not go live"),
+    ):
         await bench.build_folder(THREE)
     assert await live(bench) == ["v0001"] * 3
     assert (await bench.build_folder(THREE)).exit_code == 0

@@ -107,7 +107,7 @@ async def test_nothing_vanishes_beside_a_line_that_names_no_record(bench: Bench)
     report = await rebuilt(bench, b"{nonsense", line("t2"))
     assert report.stage is RunStage.REFUSED
     assert "would lose t1, which may be in lines that cannot be read: line 1, see " in str(report.refusal)
-    assert str(report.refusal).endswith(". Correct these lines. Nothing was swapped.")
+    assert str(report.refusal).endswith(". Correct these lines. Nothing was switched.")
     assert await names(bench) == {"t1": OLD, "t2": OLD}
 
 

@@ -72,7 +72,7 @@ async def test_a_column_that_is_unreadable_in_more_than_a_tenth_of_the_lines_is_
     many = await load(bench, export(tmp_path, ["c.1900"] * 12 + ["1900"] * 98), processes=processes)
     refusal = many.report_for("listings").refusal or ""
     assert refusal.startswith("record.YearBuilt cannot be read in 12 of 110 listings, more than a tenth, such as ")
-    assert refusal.endswith("Nothing was swapped.")
+    assert refusal.endswith("Nothing was switched.")
     forced = await load(bench, export(tmp_path, ["c.1900"] * 12 + ["1900"] * 98), processes=processes, force=True)
     assert [text.partition(",")[0] for text in forced.report_for("listings").overridden] == [
         "record.YearBuilt cannot be read in 12 of 110 listings"

@@ -49,7 +49,7 @@ async def test_what_is_past_its_hours_is_said_and_withdrawn_without_a_source(ben
     await start(bench, listing("Active", 1), listing("Active", 1, "b"))
     await bench.update({LISTING: [listing("Sold STC", 2), listing("Gone", 2, "b")]})
     overdue, hours = (
-        "listings: No run has withdrawn the records that stand on the list since",
+        "listings: No run has withdrawn the listed records since",
         "BROKERAGE_TROUBLE_HOURS",
     )
     assert overdue not in (await run(bench, "status", COLUMNS="200"))[1]

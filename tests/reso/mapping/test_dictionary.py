@@ -128,7 +128,7 @@ def test_a_map_adds_to_the_selected_fields() -> None:
         ("Property = 3", "Property: is 3, not a table"),
         ("Property.fields = 3", "Property.fields: is 3, not a table"),
         ("Property.fields = []", "Property.fields: is [], not a table"),
-        ("Property.City = 'x'", "Property.City: is not a known member: give one of key, aliases, also, fields,"),
+        ("Property.City = 'x'", "Property.City: is not a known field: give one of key, aliases, also, fields,"),
         ("House = {}", "House: is not an entity: give one of Property, Member, Office,"),
         ("private = []", "private: the private fields cannot be overridden"),
         ("Property.aliases = ['agents']", "Property.aliases: the resources of an entity cannot be overridden"),
