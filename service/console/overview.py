@@ -16,6 +16,7 @@ from cluster.control_index import troubles_sentence
 from cluster.index_state import fragmentation_sentence
 from cluster.terminal import counted
 from mappings import LISTING, SOLD_LISTING
+from service.capability import text_with
 from service.console.consumers import FeedConsumer, KeyUse
 from service.console.history import MetricHistory
 from service.console.summaries import (
@@ -299,8 +300,13 @@ def add_console(service: web.Application, app: web.Application, clock: Callable[
     """
     console = app[OPERATOR_CONSOLE] = OperatorConsole(service[SERVICES], service[HEALTH_MONITOR], clock)
     app.cleanup_ctx.extend((console.history.lifespan, console.siblings.lifespan))
+    # The documentation for operators is of the site.
+    others = {"site"}.difference(service[SERVICES].settings.without)
     for path, (file, content_type) in _FILES.items():
-        app.router.add_get(path, _file_handler(file.read_bytes(), content_type))
+        body = file.read_bytes()
+        if file.name == "console.html":
+            body = text_with(others, body.decode()).encode()
+        app.router.add_get(path, _file_handler(body, content_type))
     app.router.add_get(OVERVIEW_PATH, _overview)
     app.router.add_get(WORKER_SNAPSHOT_PATH, _worker_snapshot)
 

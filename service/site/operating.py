@@ -3,12 +3,12 @@
 import asyncio
 import posixpath
 import re
+from dataclasses import asdict
 from functools import cache
 from html import escape
-from importlib.metadata import version
 from pathlib import Path
-from string import Template
 
+import orjson
 from aiohttp import web
 
 from service.http.responses import CONTENT_POLICY
@@ -53,35 +53,8 @@ _PATH_BY_FILE = {file: path for path, file in _FILE_BY_PATH.items()}
 _IMAGE = re.compile(r"!\[[^\]]*\]\([^)]*\)\n*")
 _LINK = re.compile(r"\[([^\]\n]+)\]\(([^)#\s]*)(#[\w-]+)?\)")
 _TITLE = re.compile(r"(?m)^# (.+)$")
-_LAYOUT = Template("""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>$title - Brokerage, for operators</title>
-<link rel="icon" href="$icon_svg" type="image/svg+xml">
-<link rel="stylesheet" href="$site_css">
-</head>
-<body>
-<a class="skip" href="#content">Skip to the content</a>
-<header>
-<a class="brand" href="/operating"><img src="$icon_svg" alt="" width="26" height="26"> Brokerage for operators</a>
-<a class="shortcut" href="/console">Console</a>
-<button class="menu" popovertarget="navigation">Menu</button>
-</header>
-<div class="columns">
-<nav id="navigation" class="pages" popover aria-label="Pages">$navigation</nav>
-<main id="content" tabindex="-1">
-$contents_button
-$body
-</main>
-$contents
-</div>
-<footer>Brokerage $version</footer>
-</body>
-</html>
-""")
+# Of the frame that all pages of the site have.
+_ASSETS = ("site.css", "icon.svg", "site.js", "search.js", "minisearch.js")
 
 
 @cache
@@ -101,23 +74,37 @@ def _site_link(file: str, name: str, target: str, section: str) -> str:
 
 
 @cache
-def operating_page(path: str) -> bytes:
+def operating_page(path: str, *, has_console: bool = True) -> bytes:
     """Return the HTML of a page of the guide."""
     # Markdown and syntax highlighting take most of the import time of the site.
     from service.site.markdown import render_markdown  # noqa: PLC0415
-    from service.site.rendering import CONTENTS_BUTTON, asset_urls, page_contents  # noqa: PLC0415
+    from service.site.rendering import framed, page_contents  # noqa: PLC0415
 
     rendered = render_markdown(operating_text(_FILE_BY_PATH[path]))
-    contents = page_contents(rendered.sections)
-    return _LAYOUT.substitute(
-        title=escape(rendered.title),
+    return framed(
+        rendered,
+        {"operators"} if has_console else (),
+        home=OPERATING_ROOT,
+        product="Brokerage for operators",
+        searched="Pages, commands, settings, metrics",
         navigation=_navigation(path),
-        contents=contents,
-        contents_button=CONTENTS_BUTTON if contents else "",
-        body=rendered.html,
-        version=version("brokerage-server"),
-        **asset_urls(),
-    ).encode()
+        contents=page_contents(rendered.sections),
+    )
+
+
+@cache
+def operating_search_index() -> bytes:
+    """Return what the search of the guide finds: the sections of all pages."""
+    from service.site.markdown import render_markdown  # noqa: PLC0415
+    from service.site.rendering import SearchEntry, section_url  # noqa: PLC0415
+
+    pages = {path: render_markdown(operating_text(file)) for path, file in _FILE_BY_PATH.items()}
+    entries = (
+        SearchEntry(section_url(path, section), section.title, page.title, section.text)
+        for path, page in pages.items()
+        for section in page.sections
+    )
+    return orjson.dumps([asdict(entry) for entry in entries])
 
 
 def _navigation(current: str) -> str:
@@ -134,19 +121,28 @@ def _item(file: str, current: str) -> str:
 
 
 def add_operating(_: web.Application, app: web.Application) -> None:
-    """Add the guide, and the assets that its pages name, to the application of the private port."""
+    """Add the guide, its search, and the assets that its pages name, to the application of the private port."""
 
     async def page(request: web.Request) -> web.Response:
-        body = await asyncio.to_thread(operating_page, request.path)
+        body = await asyncio.to_thread(operating_page, request.path, has_console=_has_console(request.app))
         return web.Response(body=body, headers=_HTML)
 
     for path in _FILE_BY_PATH:
         app.router.add_get(path, page)
-    for name in ("site.css", "icon.svg"):
+    app.router.add_get(f"{OPERATING_ROOT}/search.json", _search_index)
+    for name in _ASSETS:
         app.router.add_get(site_assets()[name].path, _asset)
 
 
+def _has_console(app: web.Application) -> bool:
+    return any(resource.canonical == "/console" for resource in app.router.resources())
+
+
 _HTML = {"Content-Type": "text/html; charset=utf-8", "Content-Security-Policy": CONTENT_POLICY}
+
+
+async def _search_index(_: web.Request) -> web.Response:
+    return web.Response(body=await asyncio.to_thread(operating_search_index), content_type="application/json")
 
 
 async def _asset(request: web.Request) -> web.Response:

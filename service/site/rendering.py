@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
 from html import escape
@@ -16,8 +16,9 @@ import orjson
 
 from service.capability import text_with
 from service.site.client_wheel import CLIENT_PATH, client_wheel_name
-from service.site.markdown import PageSection, breakable, render_markdown, slug
+from service.site.markdown import PageSection, RenderedPage, breakable, render_markdown, slug
 from service.site.pages import (
+    DOCS_ROOT,
     FIELDS_PAGE,
     HOST,
     MAP_PAGE,
@@ -36,6 +37,7 @@ from service.site.tables import (
     field_tables,
     field_type,
     operations,
+    parameter_tables,
     problem_table,
     resource_title,
 )
@@ -75,6 +77,8 @@ GENERATED_SECTIONS: dict[str, Callable[[], str]] = {
 _PROBLEM_ROW = re.compile(r"(?m)^\| \d+ \| \[`([\w-]+)`\]\(#\1\) \|.*\n")
 _PAGE_LINK = re.compile(r"\[([^\]]+)\]\(/docs/([a-z]+)(?:[/#][\w-]*)?\)")
 _OPERATIONS = "<!-- reference -->"
+# The pages of the reference have them, if there is one.
+_PARAMETERS = "<!-- parameters -->"
 
 
 @cache
@@ -90,6 +94,8 @@ def page_text(page: SitePage, site: Site) -> str:
     for placeholder, generate in chain(GENERATED_SECTIONS.items(), *(tables.items() for tables in own)):
         if placeholder in text:
             text = text.replace(placeholder, generate())
+    if _PARAMETERS in text:
+        text = text.replace(_PARAMETERS, "" if site.document else f"## Parameters\n\n{parameter_tables()}")
     if _OPERATIONS in text:
         text = text.replace(_OPERATIONS, operation_lists(site))
     text = text_with(site.installed, text)
@@ -121,22 +127,36 @@ CONTENTS_BUTTON = '<button class="contents-button" popovertarget="page-contents"
 
 def page_html(page: SitePage, site: Site) -> bytes:
     rendered = render_markdown(page_text(page, site))
-    contents = "" if page in WIDE_PAGES else page_contents(rendered.sections)
+    return framed(
+        rendered,
+        {*site.installed, "partners"},
+        home=DOCS_ROOT,
+        product="Brokerage API",
+        searched="Pages, fields, parameters, problems",
+        navigation=_navigation(page, site),
+        contents="" if page in WIDE_PAGES else page_contents(rendered.sections),
+        turning=_previous_next_links(page, site),
+        head=_head(page),
+        wide="wide" if page in WIDE_PAGES else "",
+        alternate="" if page is NOT_FOUND_PAGE else _ALTERNATE.substitute(path=page.markdown_path),
+        contact=f' · <a href="{escape(site.contact)}">Contact</a>' if site.contact else "",
+    )
+
+
+# What few pages have.
+_OPTIONAL = {"turning": "", "head": "", "wide": "", "alternate": "", "contact": ""}
+
+
+def framed(rendered: RenderedPage, parts: Collection[str], **values: str) -> bytes:
+    """Return the HTML of a page. `parts` are capabilities, and `partners` or `operators`: what the frame has."""
     return (
-        Template(text_with(site.installed, _template()))
+        Template(text_with(parts, _template()))
         .substitute(
+            _OPTIONAL | values | asset_urls(),
             title=escape(rendered.title),
             version=version("brokerage-server"),
-            navigation=_navigation(page, site),
-            contents=contents,
-            contents_button=CONTENTS_BUTTON if contents else "",
+            contents_button=CONTENTS_BUTTON if values["contents"] else "",
             body=rendered.html,
-            turning=_previous_next_links(page, site),
-            head=_head(page),
-            wide="wide" if page in WIDE_PAGES else "",
-            alternate="" if page is NOT_FOUND_PAGE else _ALTERNATE.substitute(path=page.markdown_path),
-            contact=f' · <a href="{escape(site.contact)}">Contact</a>' if site.contact else "",
-            **asset_urls(),
         )
         .encode()
     )
@@ -247,8 +267,12 @@ def _sections(site: Site) -> Iterator[SearchEntry]:
         for section in render_markdown(text.partition("\n## ")[0] if page.generated else text).sections:
             # Fields are entries of their own.
             text = "" if page is FIELDS_PAGE else section.text
-            anchor, words = (f"#{section.anchor}", "") if section.level > 1 else ("", searched.get(page.name, ""))
-            yield SearchEntry(f"{page.path}{anchor}", section.title, page.title, text, words)
+            words = searched.get(page.name, "") if section.level == 1 else ""
+            yield SearchEntry(section_url(page.path, section), section.title, page.title, text, words)
+
+
+def section_url(path: str, section: PageSection) -> str:
+    return f"{path}#{section.anchor}" if section.level > 1 else path
 
 
 def _fields() -> Iterator[SearchEntry]:

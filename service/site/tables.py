@@ -153,6 +153,19 @@ def operations() -> str:
     )
 
 
+def parameter_tables() -> str:
+    """Return a table of parameters for each operation: what a deployment without an OpenAPI document has instead."""
+    return "\n".join(line for operation in OPERATIONS for line in _parameter_table(operation))
+
+
+def _parameter_table(operation: Operation) -> Iterator[str]:
+    yield from (f"### `{operation.path}`\n", "| Parameter | Meaning |", "|---|---|")
+    for name, field in sorted(operation.schema.fields.items(), key=lambda named: not named[1].required):
+        required = " Required." if field.required else ""
+        yield f"| `{name}` | {field.metadata['description']}{required} |"
+    yield ""
+
+
 def _reference(operation: Operation) -> str:
     return f"/docs/reference/{response_of(operation).operation_id.replace('_', '-')}"
 

@@ -178,15 +178,15 @@ def test_the_bounds_are_those_of_the_code() -> None:
         f"| {MAX_HEADERS}, of {MAX_HEADER_BYTES:,} bytes each, {MAX_HEAD_BYTES:,} bytes in all |",
         f"{settings.key_concurrency} concurrent requests per key",
         f"After {settings.failures_per_minute} of them per minute",
-        f"After {settings.refusals_per_minute} refusals",
+        f"After {settings.refusals_per_minute} rejected requests",
         f"deadline of {settings.deadline_seconds:.0f} seconds",
         f'"burst";q={default_burst(300)};w=10,"minute";q=300;w=60',
     ):
         assert said in text
 
 
-def test_members_that_do_not_move_the_clock_are_listed() -> None:
-    text = _text("timestamps").partition("Some members can change")[2]
+def test_fields_that_do_not_move_the_clock_are_listed() -> None:
+    text = _text("timestamps").partition("Some fields can change")[2]
     for resource in RESOURCES:
         assert all(f"`{name}`" in text for name in resource.volatile)
 

@@ -13,8 +13,9 @@ from service.capabilities import installed_capabilities
 from service.openapi.document import document
 from service.openapi.schemas import response_bodies
 from service.resources import OPERATIONS
-from service.site.pages import Site, SitePage
+from service.site.pages import PAGE_BY_PATH, Site, SitePage
 from service.site.reference import operation_pages, parameter_example
+from service.site.rendering import page_text
 from tests.site.conftest import RunningService
 from tests.site.page_parser import SITE, parse_page
 from tests.site.test_browser import Looks, looks, open_visit
@@ -163,3 +164,11 @@ async def test_what_a_client_sends_never_becomes_markup(browser: Browser, served
         await page.get_by_role("button", name="Send").click()
         await expect(page.locator("#try-said")).to_contain_text("/v1/listings/")
         assert await page.locator("#try img").count() == 0
+
+
+def test_without_the_reference_the_page_of_operations_has_their_parameters() -> None:
+    pages = {page.name: page for page in PAGE_BY_PATH.values()}
+    off = page_text(pages["parameters"], Site.with_capabilities(installed_capabilities(("openapi",))))
+    rows = re.findall(r"(?m)^\| `(\w+)` \|", off.partition("## Parameters")[2])
+    assert {*rows} == {name for operation in OPERATIONS for name in operation.schema.fields}
+    assert "## Parameters" not in page_text(pages["parameters"], SITE)

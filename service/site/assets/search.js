@@ -1,6 +1,6 @@
 // Search over an index that this service makes of its pages and declarations. It is loaded when the search is opened.
 
-const { library } = document.getElementById("search-script").dataset;
+const { library, index: address } = document.getElementById("search-script").dataset;
 const MOST = 20, SNIPPET = 140;
 // They say nothing of what is looked for.
 const FILLERS = new Set("a an and are by can do does for from get how i in into is it my of on or the to what when where which with you your".split(" "));
@@ -15,7 +15,7 @@ function tokens(text) {
 }
 
 async function load() {
-  const [{ default: MiniSearch }, answer] = await Promise.all([import(library), fetch("/docs/search.json")]);
+  const [{ default: MiniSearch }, answer] = await Promise.all([import(library), fetch(address)]);
   if (!answer.ok) throw new Error(`status ${answer.status}`);
   const made = new MiniSearch({
     idField: "url", fields: ["title", "group", "words", "text"], storeFields: ["url", "title", "group", "text"], tokenize: tokens,

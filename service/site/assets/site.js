@@ -87,7 +87,7 @@ function openSection() {
 }
 
 startSidebar();
-startKey();
+if (at("key-panel")) startKey();
 startContents();
 addEventListener("hashchange", openSection);
 openSection();
