@@ -275,7 +275,8 @@ def failure_lines(report: ResourceReport) -> Iterator[str]:
         yield _dead_letters(report)
     yield from (f"  {line}" for line in fault_lines(report.causes))
     for kind in report.unserved:
-        yield f"{kind.count:,} {report.resource} of the source are not served: {kind.reason}."
+        verb = "is" if kind.count == 1 else "are"
+        yield f"{counted(kind.count, 'record')} of {report.resource} {verb} not served: {kind.reason}."
         yield from (f"  {example}" for example in kind.examples)
 
 

@@ -39,7 +39,7 @@ async def test_rows_that_a_column_map_leaves_out_and_damaged_cells_are_counted(b
     table = tmp_path / "teams.toml"
     table.write_text(f'{head}skip_if = {{state = "draft"}}\nplatform_company_id = "{COMPANY_KEY}"\n')
     _, plain, told = await run(bench, "update", table)
-    assert "teams: 2 read, 1 rows left out (1 state is 'draft')" in plain
+    assert "teams: 2 read, 1 row left out (1 state is 'draft')" in plain
     warning = "uuid, column uuid: 1 cell with \".0\" at the end, such as '3.0' in teams.csv:3: set whole = true"
     assert f"Warning: {warning}.\n" in told
     _, printed, _ = await run(bench, "update", table, "--json")
@@ -227,7 +227,7 @@ async def test_outside_a_terminal_a_load_prints_one_line_for_each_resource(bench
     assert (code, err) == (0, "")
     rounded = "3 numbers rounded (3 LotSizeAcres, such as 0.25 to 0)"
     # A run that takes long prints lines of progress too.
-    assert [line for line in out.splitlines() if not re.search(r"read \([a-z]+\)$", line)] == [
+    assert [line for line in out.splitlines() if not re.search(r"read \([a-z ]+\)$", line)] == [
         f"companies: 1 live in {prefix}companies-v0001; 1 read, 1 indexed",
         f"listings: 3 live in {prefix}listings-v0001; 3 read, 3 indexed, {rounded}",
         "Not in the source: offices, agents, teams, sold_listings.",
@@ -240,8 +240,8 @@ async def test_an_update_says_what_is_not_served_and_ends_with_1(bench: Bench) -
     code, out, err = await run(bench, "update", path)
     assert (code, out) == (1, "teams: 1 read, 1 older than another state\n")
     assert err.splitlines() == [
-        "1 teams of the source are not served: older than the live record.",
-        "  team-1 in teams.ndjson:1 (2020-01-01T00:00:00.000000Z, served 2026-01-02T03:04:05.678000Z)",
+        "1 record of teams is not served: older than the live record.",
+        "  team-1 in teams.ndjson:1 (2020-01-01T00:00:00Z, served 2026-01-02T03:04:05.678Z)",
     ]
     code, out, err = await run(bench, "update", written(path, [envelope(TEAM)]))
     assert (code, out, err) == (0, "teams: 1 read, 1 unchanged\n", "")
