@@ -31,9 +31,9 @@ _FEATURES = Path("src/main/java/org/reso/certification/features")
 _SCRIPT = "sample-web-api-server.core.resoscript"
 _MISSING = """\
 COMMANDER is not a built checkout of RESO's web-api-commander: {missing} is missing.
-Clone https://github.com/RESOStandards/web-api-commander, build it, and write the class path of its dependencies:
+Clone https://github.com/RESOStandards/web-api-commander, write a pom.xml with the dependencies of build.gradle, and:
   mvn compile dependency:build-classpath -Dmdep.outputFile=cp.txt
-Then run `make reso COMMANDER=<checkout>`. It needs Java 11 or later.
+After that run `make reso COMMANDER=<checkout>`. It needs Java 11 or later.
 RESO's newer tool, the npm package @reso-standards/reso-certification 0.10.6, cannot be installed: npm does not have the
 package @reso-standards/reso-metadata-utils, on which it depends."""
 _DICTIONARY_SETS = ("property", "member", "office", "teams")
