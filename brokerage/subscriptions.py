@@ -467,7 +467,10 @@ def delete(name: str) -> None:
 )
 @_name
 def test(name: str) -> None:
-    """Send NAME a signed delivery without data from this host, and print the answer."""
+    """Send NAME a signed delivery without data from this host, and print the answer.
+
+    If it is accepted, what waits for NAME is attempted at once.
+    """
     subscription = _with_store(lambda store: store.get(name)).subscription
     with exit_on_error():
         settings = load_settings(DeliverSettings, os.environ)
@@ -479,6 +482,8 @@ def test(name: str) -> None:
             return await sender.send(subscription.url, headers, message)
 
     answer = asyncio.run(send())
+    if answer.is_accepted:
+        _with_store(lambda store: store.edit(name))
     echo(f"{name}: {answer}", err=not answer.is_accepted)
     sys.exit(ExitCode.SUCCESS if answer.is_accepted else ExitCode.FAILED)
 

@@ -145,7 +145,7 @@ class Sender:
             return Answer(0, "did not answer in time")
         except ClientConnectorError as error:
             refused = isinstance(error.os_error, RefusedAddress)
-            return Answer(0, str(error.os_error if refused else error))
+            return Answer(0, str(error.os_error) if refused else f"cannot be reached: {error.strerror}")
         except (ClientError, OSError, ValueError) as error:
             return Answer(0, str(error) or type(error).__name__)
 

@@ -191,3 +191,29 @@ async def test_nothing_is_lost_or_out_of_order(pushed: Pushed, amount: Callable[
         assert wrong == []
         assert copy_of(entries) == current
     print(f"{kills} processes ended")
+
+
+async def test_the_work_of_a_process_that_gives_no_sign_is_taken_over(pushed: Pushed) -> None:
+    """One that is stopped is for the others as one on another host that has died: they wait for its locks to expire."""
+    async with AsyncExitStack() as stack:
+        receivers = [await stack.enter_async_context(receiving()) for _ in range(6)]
+        for receiver in receivers:
+            await pushed.subscribe(receiver.url, resources=("listings",), start="")
+        running = await stack.enter_async_context(processes(pushed, 1))
+
+        async def deliver(price: int) -> None:
+            await pushed.feed.bench.update({LISTING: [listing("K0", "a", price, price=price)]})
+            for receiver in receivers:
+                await receiver.until(
+                    lambda receiver=receiver: copy_of(receiver.entries).get("K0", {}).get("ListPrice") == price,  # type: ignore[misc]
+                    300.0,
+                )
+
+        await deliver(1)
+        running.signal(signal.SIGSTOP)
+        await running.start()
+        await deliver(2)
+        running.signal(signal.SIGCONT)
+        for price in range(3, 8):
+            await deliver(price)
+    assert [faults(receiver.arrived)[0] for receiver in receivers] == [[]] * len(receivers)

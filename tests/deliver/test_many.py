@@ -39,13 +39,13 @@ async def test_many_subscriptions(pushed: Pushed, amount: Callable[[int, int], i
         pushed.feed.keys[f"k{number}"] = (await store.create(grant)).reveal()
     times, delays = dict[int, float](), list[float]()
     async with receiving() as receiver:
-        # Of each subscription, by its name.
-        await asyncio.gather(
-            *(
-                pushed.subscribe(receiver.url, f"k{number % _KEYS}", name=f"s{number}", resources=("listings",))
-                for number in range(count)
+        for begin in range(0, count, _KEYS):
+            await asyncio.gather(
+                *(
+                    pushed.subscribe(receiver.url, f"k{number % _KEYS}", name=f"s{number}", resources=("listings",))
+                    for number in range(begin, min(count, begin + _KEYS))
+                )
             )
-        )
         async with processes(pushed, 1) as running:
             price = 100
             for _ in range(rounds + 1):  # the first one waits for the process to start
