@@ -11,6 +11,7 @@ from aiohttp import web
 from mappings import LISTING
 from service.deliver import courier
 from service.keys.store import KeyStore
+from tests.brokerage.conftest import invoke
 from tests.deliver.conftest import Pushed
 from tests.deliver.receiver import accept, receiving
 from tests.feed.feed_client import deleted_listing, listing
@@ -113,6 +114,32 @@ async def test_resuming_attempts_at_once(pushed: Pushed) -> None:
         assert receiver.arrived == []
         await pushed.store.edit(subscription.name, is_paused=False)
         await receiver.until(lambda: bool(receiver.accepted))
+
+
+async def test_a_test_that_is_accepted_has_what_waits_sent_at_once(
+    pushed: Pushed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(courier, "pause_seconds", lambda _: 3600.0)
+
+    async def fail(_: int) -> int:
+        return 500
+
+    connection = pushed.feed.bench.connection
+    environment = {
+        "ELASTICSEARCH_URL": ",".join(connection.url),
+        "BROKERAGE_INDEX_PREFIX": connection.prefix,
+        "BROKERAGE_DELIVER_ALLOW_PRIVATE": "true",
+    }
+    async with receiving(fail) as receiver, pushed.delivering():
+        subscription = await pushed.subscribe(receiver.url, start="")
+        await pushed.until(subscription, failures=1)
+        for behaviour, code in ((fail, 1), (accept, 0)):
+            receiver.behaviour = behaviour
+            ended = await asyncio.to_thread(invoke, "subscriptions", "test", subscription.name, environment=environment)
+            assert ended.returncode == code, ended.stderr
+        await pushed.until(subscription, failures=0, number=1)
+    kinds = [delivery.content["type"] for delivery in receiver.arrived]
+    assert kinds == ["changes", "test", "test", "changes"]
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
