@@ -360,20 +360,24 @@ class FeedView:
         With a display licence, a record is new, too, when a seller has opted in or out since.
         """
         sequences = dict(map(split_change, hit.header.changed))
-        groups = {number: group for number, group in shown.items() if sequences.get(number, 0) > base}
         is_new, was_switched = sequences.get(CREATION, _UNKNOWN) > base, False
-        if self.call.visibility.display and resource.address and hit.record is not None:
+        record = hit.record if self.call.visibility.display and resource.address else None
+        if is_new and record is None:
+            return Difference({}, is_new, shows_first=bool(sequences))
+        groups = {number: group for number, group in shown.items() if sequences.get(number, 0) > base}
+        if record is not None:
             was_switched = was_withheld(hit.header.changed)
             is_new |= any(group.name == "display" for group in groups.values())
-            groups = {} if refuses(hit.record, LISTING_SWITCH) else groups
-            if refuses(hit.record, ADDRESS_SWITCH):
+            groups = {} if refuses(record, LISTING_SWITCH) else groups
+            if refuses(record, ADDRESS_SWITCH):
                 groups = {number: group for number, group in groups.items() if group.name != "address"}
         return Difference({} if is_new else groups, is_new, shows_first=bool(sequences) and not was_switched)
 
     def is_told(self, difference: Difference) -> bool:
         """Whether a reader learns of a document: not if all that changed is what its key may not see."""
-        is_restricted = bool(self.call.visibility.withheld or self.call.visibility.display)
-        return difference.is_new or bool(difference.groups) or not is_restricted
+        if difference.is_new or difference.groups:
+            return True
+        return not (self.call.visibility.withheld or self.call.visibility.display)
 
     def is_move_within_scope(self, header: DocumentHeader) -> bool:
         """Whether a record moved between companies of the scope: its new document is the change to report."""

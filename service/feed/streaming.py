@@ -84,16 +84,17 @@ def encode_records(
 
 def encode_difference(header: DocumentHeader, difference: Difference, variant: Variant) -> bytes:
     """Return the members of a change that say what has changed, each after a comma."""
-    past, members = decode_past(header.past), dict[str, object]()
-    if not difference.is_new:
-        members["changed"] = [group.name for group in difference.groups.values()]
-        if past and (previous := _previous(past, difference)):
-            members["previous"] = (
-                {underscore(name): value for name, value in previous.items()} if variant.underscored else previous
-            )
+    past, first = decode_past(header.past), b""
     if difference.shows_first:
-        members["first_seen"] = iso_timestamp(past.first_seen if past else header.clock).decode()
-    return b"," + _encode(members)[1:-1] if members else b""
+        first = b',"first_seen":"%b"' % iso_timestamp(past.first_seen if past else header.clock)
+    if difference.is_new:
+        return first
+    members: dict[str, object] = {"changed": [group.name for group in difference.groups.values()]}
+    if past and (previous := _previous(past, difference)):
+        members["previous"] = (
+            {underscore(name): value for name, value in previous.items()} if variant.underscored else previous
+        )
+    return b"," + _encode(members)[1:-1] + first
 
 
 def _previous(past: Past, difference: Difference) -> dict[str, object]:
