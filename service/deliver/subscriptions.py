@@ -4,8 +4,10 @@ They are in two indices: the service shows the progress without access to the se
 change the addresses. The documents of both have the id of the subscription.
 """
 
+import asyncio
 import time
 from collections.abc import Mapping
+from contextvars import Context
 from enum import StrEnum
 from http import HTTPStatus
 from typing import Any, NamedTuple
@@ -142,11 +144,16 @@ class ProgressConflict(Exception):
 
 
 class ProgressStore:
-    """Progress in Elasticsearch. A write replaces the version that was read, so that no process undoes another's."""
+    """Progress in Elasticsearch. A write replaces the version that was read, so that no process undoes another's.
+
+    What is written while a request is under way is in the next one: each costs Elasticsearch a sync of its disk.
+    """
 
     def __init__(self, engine: SearchEngine, index: str) -> None:
         self._engine = engine
         self._index = index
+        self._waiting: list[tuple[bytes, asyncio.Future[dict[str, Any]]]] = []
+        self._sending: asyncio.Task[None] | None = None
 
     async def read(self, identifier: str) -> VersionedProgress | None:
         """Return the progress as last written; None if there is none. Raises ApiError."""
@@ -184,12 +191,31 @@ class ProgressStore:
 
     async def _bulk(self, action: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
         lines = b"%b\n%b\n" % (orjson.dumps(action), orjson.dumps(document))
+        written = asyncio.get_running_loop().create_future()
+        self._waiting.append((lines, written))
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.create_task(self._send(), context=Context())
+        return await written
+
+    async def _send(self) -> None:
+        while self._waiting:
+            batch, self._waiting = self._waiting, []
+            try:
+                items = await self._written_together(b"".join(lines for lines, _ in batch))
+            except Exception as error:  # each of those who wait raises it
+                for _, written in batch:
+                    if not written.done():
+                        written.set_exception(error)
+                continue
+            for (_, written), item in zip(batch, items, strict=True):
+                if not written.done():
+                    written.set_result(item)
+
+    async def _written_together(self, lines: bytes) -> list[dict[str, Any]]:
         status, body = await self._engine.request("POST", f"/{self._index}/_bulk", lines)
         if status != HTTPStatus.OK:
             raise EngineUnavailable(f"{self._index} may not be written ({status}).")
-        (item,) = orjson.loads(body)["items"]
-        written: dict[str, Any] = item["index"]
-        return written
+        return [item["index"] for item in orjson.loads(body)["items"]]
 
 
 def _written(item: dict[str, Any]) -> dict[str, Any]:
