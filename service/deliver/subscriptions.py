@@ -191,7 +191,7 @@ class ProgressStore:
 
     async def _bulk(self, action: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
         lines = b"%b\n%b\n" % (orjson.dumps(action), orjson.dumps(document))
-        written = asyncio.get_running_loop().create_future()
+        written: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._waiting.append((lines, written))
         if self._sending is None or self._sending.done():
             self._sending = asyncio.create_task(self._send(), context=Context())
