@@ -138,9 +138,7 @@ class IndexerSettings:
     growth_limit: float = setting(
         "BROKERAGE_GROWTH_LIMIT", 0.5, "Share of the live records that a rebuild may add; 10 may always be added."
     )
-    tombstone_days: int = setting(
-        "BROKERAGE_TOMBSTONE_DAYS", 30, "Days for which deleted records are kept for consumers of /changes."
-    )
+    tombstone_days: int = setting("BROKERAGE_TOMBSTONE_DAYS", 30, "Days for which deletions are kept for consumers.")
     history_days: int = setting(
         "BROKERAGE_HISTORY_DAYS",
         1095,

@@ -73,6 +73,8 @@ def listing_lines(
             extras["shared_partner_data_updated_at"] = format_timestamp(clock.last_changed(chance))
         if record["OpenHouse"] and updated % 2:  # others have that of their office
             extras["property_time_zone"] = "America/Los_Angeles"
+        if updated % 5 == 0:  # others follow from the changes that the indexer sees
+            extras["history"] = {"OriginalListPrice": price + 10_000, "PreviousListPrice": price + 10_000}
         yield envelope_line(house.company.key, updated, record, extras)
 
 

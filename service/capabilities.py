@@ -13,12 +13,12 @@ WITHOUT_SETTING = "BROKERAGE_WITHOUT"
 # By name: the module with its `CAPABILITY`, which is imported only if it is installed.
 CAPABILITIES = {
     "changes": "service.changes.capability",
-    "history": "service.history.capability",
     "exports": "service.exports.capability",
     "reso": "service.reso.capability",
     "audit": "service.audit.capability",
     "compatible": "service.compatible",
     "geojson": "service.geojson",
+    "history": "service.history.capability",
     "deliver": "service.deliver.capability",
     "openapi": "service.openapi.capability",
     "site": "service.site.capability",

@@ -27,8 +27,8 @@ _EXAMPLE = {
     "StatusChangeTimestamp": "2026-11-20T10:00:00.000Z",
     "MajorChangeType": "Pending",
     "MajorChangeTimestamp": "2026-11-20T10:00:00.000Z",
-    "OnMarketTimestamp": None,
-    "OffMarketTimestamp": None,
+    "OnMarketTimestamp": "2026-06-21T11:30:00.000Z",
+    "OffMarketTimestamp": "2026-06-02T17:00:00.000Z",
     "changes": [
         {
             "time": "2026-11-20T10:00:00.000Z",

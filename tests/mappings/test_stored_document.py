@@ -129,7 +129,7 @@ def test_another_stamp_gives_the_document_that_would_have_been_joined_with_it(
     ],
 )
 def test_a_document_without_a_stamp_in_its_place_is_not_restamped(source: bytes) -> None:
-    with pytest.raises(ValueError, match="no stamp"):
+    with pytest.raises(ValueError, match="no timestamp"):
         replace_stamp(source, 3, 4)
 
 

@@ -19,6 +19,7 @@ from service import errors
 from service.app import create_app
 from service.changes.capability import CAPABILITY as CHANGES
 from service.exports.operations import EXPORT_OPERATIONS
+from service.history.capability import CAPABILITY as HISTORY
 from service.openapi.document import create_document_handler, document, encoded_document
 from service.openapi.schemas import extract_titled_schemas, response_bodies
 from service.operation import Operation
@@ -40,7 +41,7 @@ from tests.openapi.document_validators import (
 _RENEW = "`python -m tests.openapi.regenerate` renews it; read the difference as a partner would"
 # Never the fate of a GET that is sent as the document says, or a defect; of OData alone.
 _NOT_PROMISED = {405, 406, 500, 501}
-_ALL = (*OPERATIONS, *CHANGES.operations, *EXPORT_OPERATIONS)
+_ALL = (*OPERATIONS, *CHANGES.operations, *HISTORY.operations, *EXPORT_OPERATIONS)
 _operations = pytest.mark.parametrize("operation", _ALL, ids=lambda operation: operation.path)
 _of_the_contract = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.path)
 

@@ -40,6 +40,7 @@ print("\\n".join(name for name in sys.modules if name.startswith("service.")))
 _PATHS = {
     "changes": ("/v1/changes", "/v1/snapshot/listings", "/v1/digest/listings", "/api/changes"),
     "exports": ("/v1/exports/listings",),
+    "history": ("/v1/listings/L1/history", "/v1/sold_listings/S1/history"),
     "reso": ("/v1/reso", "/v1/reso/$metadata", "/v1/reso/Property"),
     "compatible": ("/api/listings", "/api/companies"),
     "openapi": ("/v1/openapi.json",),
@@ -53,6 +54,7 @@ _WORDS = {
     "audit": r"\b[Aa]udit|AUDIT",
     "compatible": r"[^.]/api/|compatible profile",
     "geojson": r"GeoJSON|geo\+json",
+    "history": r"/history\b",
     "deliver": r"BROKERAGE_DELIVER|[Ss]ubscription|brokerage deliver",
     "openapi": r"OpenAPI|/openapi.json",
     "site": r"/docs\b|llms\.txt|\.well-known",

@@ -7,6 +7,7 @@ of their keys come parent by parent.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -18,7 +19,7 @@ import msgspec
 
 from mappings import AGENT, LISTING, SOLD_LISTING
 from mappings.data_dictionary import MODIFICATION_TIMESTAMP
-from mappings.history import change_type, changes_of, decode_past, standard_status
+from mappings.history import Change, change_type, changes_of, decode_past, standard_status
 from mappings.open_houses import Token, identity, instants_of, numbered
 from mappings.resource import Resource
 from mappings.search_fields import text_in
@@ -159,11 +160,7 @@ class HistorySet(ChildSet):
         present = self._decode(record)
         values = {name: getattr(present, name) for name in self.parent_members}
         changes = reversed([*changes_of(resource, decode_past(header.past), values)])
-        rows: list[Values] = [
-            {"at": change.at, "type": change_type(change), "field": name, "before": before, "after": change.new[name]}
-            for change in changes
-            for name, before in change.previous.items()
-        ]
+        rows = [_change_values(change, name) for change in changes for name in change.previous]
         suffixes = numbered(map(self.identify, rows))
         return [
             Child(ChildKey(parent, suffix), row, at, present, header)
@@ -353,27 +350,39 @@ def _open_houses() -> ChildSet:
 _REMEMBERED = {"ListPrice": "ListPrice", "SoldPrice": "ClosePrice", "Status": "StandardStatus"}
 
 
-def _value_text(values: Values, name: str) -> str | None:
-    value = values[name]
-    return standard_status(value) if values["field"] == "Status" else text_in(value)
+def _change_values(change: Change, name: str) -> Values:
+    """Return the properties of what a change did to a member."""
+    shown = standard_status if name == "Status" else text_in
+    return {
+        MODIFICATION_TIMESTAMP: None if change.at is None else to_timestamp(change.at),
+        "ChangeType": change_type(change),
+        "FieldName": _REMEMBERED[name],
+        "PreviousValue": shown(change.previous[name]),
+        "NewValue": shown(change.new[name]),
+    }
 
 
 def _change_identity(values: Values) -> str:
     """Return what sorts like the changes: the time of one, and its field."""
-    return f"{values['at'] or 0:013}-{_REMEMBERED[values['field']]}"
+    time = re.sub("[^0-9]", "", values[MODIFICATION_TIMESTAMP] or "0")
+    return f"{time}-{values['FieldName']}"
+
+
+def _of_change(edm: EdmType, name: str, *lookup: str) -> _Declared:
+    return _Declared(edm, "past", lambda child: child.values.get(name), lookup=lookup)
 
 
 def _history() -> ChildSet:
     declared = {
         "HistoryTransactionalKey": _own_key("past"),
-        MODIFICATION_TIMESTAMP: _derived(EdmType.DATE_TIME, "past", lambda row: row["at"] and to_timestamp(row["at"])),
+        MODIFICATION_TIMESTAMP: _of_change(EdmType.DATE_TIME, MODIFICATION_TIMESTAMP),
         "ResourceName": _constant("Property", ColumnSearch(ConstantMatcher("Property"))),
         "ResourceRecordKey": _parent_key("PlatformListingId"),
         "ResourceRecordID": _of_parent("ListingID"),
-        "ChangeType": _derived(EdmType.STRING, "past", lambda row: row["type"]),
-        "FieldName": _derived(EdmType.STRING, "past", lambda row: _REMEMBERED[row["field"]], *_REMEMBERED.values()),
-        "PreviousValue": _derived(EdmType.STRING, "past", partial(_value_text, name="before")),
-        "NewValue": _derived(EdmType.STRING, "past", partial(_value_text, name="after")),
+        "ChangeType": _of_change(EdmType.STRING, "ChangeType"),
+        "FieldName": _of_change(EdmType.STRING, "FieldName", *_REMEMBERED.values()),
+        "PreviousValue": _of_change(EdmType.STRING, "PreviousValue"),
+        "NewValue": _of_change(EdmType.STRING, "NewValue"),
     }
     return _child_set(
         "HistoryTransactional",

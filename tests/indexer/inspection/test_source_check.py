@@ -93,7 +93,7 @@ def test_identifiers_that_merge_and_references_that_dangle(listings: str) -> Non
         1,
         1,
     )
-    assert agent.examples == [f"{BOB}: 1 lines, such as listings.csv:5"]
+    assert agent.examples == [f"{BOB}: 1 line, such as listings.csv:5"]
     assert (second.values, second.dangling) == (0, 0)
     assert (office.target, office.is_checked) == ("offices", False)
 

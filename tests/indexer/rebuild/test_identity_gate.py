@@ -157,7 +157,7 @@ def offices(count: int) -> Lines:
 async def test_agents_whose_offices_would_be_gone_refuse_the_swap(bench: Bench) -> None:
     before: dict[Resource, Lines] = {OFFICE: offices(20), AGENT: agents(60, 20)}
     summary = await rebuilt(bench, before, {OFFICE: offices(15)})
-    assert "15 of 60 agents would name offices that are not there, besides the 0 that do now: " in refused(
+    assert "15 of 60 agents would name offices that are not there, in addition to the 0 that do now: " in refused(
         summary, "agents"
     )
     assert " names o1" in refused(summary, "agents")

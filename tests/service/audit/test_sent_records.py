@@ -8,6 +8,7 @@ import pytest
 from service.audit.reads import ABSENT, EVENT, LIVE
 from service.changes.capability import CAPABILITY as CHANGES
 from service.exports.operations import EXPORT_OPERATIONS
+from service.history.capability import CAPABILITY as HISTORY
 from service.reso.operations import RESO_OPERATIONS
 from service.resources import OPERATIONS
 from tests.feed.feed_client import deleted_listing, listing
@@ -44,6 +45,9 @@ CASES: list[tuple[str, str, Sent]] = [
     ("/listings/{platform_listing_id}", "listings/L3", {("listings", LIVE): ["L3"]}),
     ("/listings/{platform_listing_id}", "listings/L9", {("listings", ABSENT): ["L9"]}),
     ("/listings/{platform_listing_id}", "listings/L9%0AL1", {}),
+    ("/listings/{platform_listing_id}/history", "listings/L3/history", {("listings", LIVE): ["L3"]}),
+    ("/listings/{platform_listing_id}/history", "listings/L9/history", {("listings", ABSENT): ["L9"]}),
+    ("/sold_listings/{platform_listing_id}/history", "sold_listings/sold-1/history", {("sold_listings", LIVE): SOLD}),
     ("/sold_listings", "sold_listings?platform_company_id=a&updated_since=1", {("sold_listings", LIVE): SOLD}),
     ("/sold_listings/{platform_listing_id}", "sold_listings/sold-1", {("sold_listings", LIVE): SOLD}),
     ("/agents", "agents?updated_since=1", {("agents", LIVE): ALL["agents"]}),
@@ -105,12 +109,13 @@ async def test_each_form_of_response_is_recorded_exactly(audited: AuditedService
 
 
 def test_no_operation_is_forgotten() -> None:
-    operations = {
-        operation.path for operation in (*OPERATIONS, *CHANGES.operations, *EXPORT_OPERATIONS, *RESO_OPERATIONS)
-    }
+    capabilities = (*CHANGES.operations, *HISTORY.operations, *EXPORT_OPERATIONS, *RESO_OPERATIONS)
+    operations = {operation.path for operation in (*OPERATIONS, *capabilities)}
     # Files are downloaded in tests/exports/test_serving.py.
     elsewhere = {"/reso/EntityEvent({key})", *(operation.path for operation in EXPORT_OPERATIONS)}
-    elsewhere |= {path for path in operations if path.startswith(tuple(f"/reso/{name}" for name in (*PARTS, *STATIC)))}
+    # Rows of `HistoryTransactional` are sent as those of PARTS; here no listing has changed.
+    others = tuple(f"/reso/{name}" for name in (*PARTS, *STATIC, "HistoryTransactional"))
+    elsewhere |= {path for path in operations if path.startswith(others)}
     elsewhere |= {path for path in operations if re.search(r"\)/[A-Z]", path)}  # related entities
     assert operations - {path for path, _, _ in CASES} == elsewhere
 
