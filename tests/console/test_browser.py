@@ -81,9 +81,10 @@ async def test_the_keyboard_reaches_everything_and_stays_where_it_is(
     # Wide first: what does not overflow has the focus only if the page says so.
     async with open_visit(browser, operating, WIDE) as visit:
         await visit.open("/console")
-        stops = [await _tab(visit.page) for _ in range(7)]
+        stops = [await _tab(visit.page) for _ in range(8)]
         assert [name for name, _ in stops] == [
             "Skip to the content",
+            "Documentation",
             "data",
             "readers",
             "pushes",
