@@ -36,6 +36,7 @@ _NEEDS = {
     "/changes": "changes",
     "/snapshot": "changes",
     "/digest": "changes",
+    "/history": "history",
     "odata": "reso",
     "reso_is_exact": "reso",
     "test_without_capabilities": "site",

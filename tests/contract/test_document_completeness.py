@@ -13,6 +13,7 @@ import pytest
 from service.changes.capability import CAPABILITY as CHANGES
 from service.errors import MAX_FAULTS
 from service.exports.operations import EXPORT_OPERATIONS
+from service.history.capability import CAPABILITY as HISTORY
 from service.openapi.schemas import response_bodies
 from service.reso.operations import BATCH_PATH, RESO_OPERATIONS
 from service.resources import OPERATIONS
@@ -22,7 +23,7 @@ from tests.contract.world import World
 
 _ROOT = "/v1"
 _NO_PARAMETER = "is not a parameter of this operation."
-_ALL = (*OPERATIONS, *CHANGES.operations, *EXPORT_OPERATIONS)
+_ALL = (*OPERATIONS, *CHANGES.operations, *HISTORY.operations, *EXPORT_OPERATIONS)
 # The operations of the contract by path; resources beyond it have no table.
 _VARIANTS = {
     "/listings": "listings",

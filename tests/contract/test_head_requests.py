@@ -9,7 +9,7 @@ from tests.contract.world import World
 from tests.openapi.document_validators import GET_OPERATIONS, absolute_path
 
 _OPERATIONS = {operation.path: operation for operation in OPERATIONS}
-_STREAMED = "/snapshot/{resource}"
+_STREAMED, _HISTORY = "/snapshot/{resource}", "/history"
 # Published files need a folder of them: tests/exports compares HEAD and GET.
 _PATHS = [path for path in GET_OPERATIONS if not path.startswith("/exports/")]
 # HEAD need not say how a body that it does not have would be framed.
@@ -18,6 +18,9 @@ _VARYING = {"date", "x-request-id", "transfer-encoding"}
 
 def _asked(world: World, path: str) -> tuple[str, dict[str, str]]:
     """Return a path with identifiers of the source, and parameters for a page that has another behind it."""
+    if path.endswith(_HISTORY):
+        url, _ = _asked(world, path.removesuffix(_HISTORY))
+        return url + _HISTORY, {}
     if path not in _OPERATIONS:
         return absolute_path(path).replace("{resource}", "listings"), {}
     operation = _OPERATIONS[path]
