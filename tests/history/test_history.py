@@ -242,6 +242,8 @@ async def test_a_sold_listing_has_both_prices(reader: Reader) -> None:
     await reader.bench.build({SOLD_LISTING: [envelope(SOLD_LISTING, record, updated_at=moment(0))]})
     changed = envelope(SOLD_LISTING, record | {"SoldPrice": 96}, updated_at=moment(1))
     assert (await reader.bench.update({SOLD_LISTING: [changed]})).exit_code == 0
+    status, body = await reader.get("/reso/Property('s')/HistoryTransactional")
+    assert (status, [row["ResourceRecordKey"] for row in body["value"]]) == (200, ["s"])
     status, body = await reader.get("/sold_listings/s/history")
     assert (status, body["changes"][0]["previous"], body["PreviousListPrice"]) == (200, {"SoldPrice": 95}, None)
     status, body = await reader.get("/reso/HistoryTransactional?$filter=ResourceRecordKey eq 's'")

@@ -13,7 +13,19 @@ from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE, ODataClient
 _EDM = "{http://docs.oasis-open.org/odata/ns/edm}"
 _EDMX = "{http://docs.oasis-open.org/odata/ns/edmx}"
 _SETS = sorted(
-    ("EntityEvent", "Field", "Lookup", "Media", "Member", "Office", "OpenHouse", "Property", "TeamMembers", "Teams")
+    (
+        "EntityEvent",
+        "Field",
+        "HistoryTransactional",
+        "Lookup",
+        "Media",
+        "Member",
+        "Office",
+        "OpenHouse",
+        "Property",
+        "TeamMembers",
+        "Teams",
+    )
 )
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,12})?(Z|[+-]\d\d:\d\d)", re.ASCII)

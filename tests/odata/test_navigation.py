@@ -9,7 +9,10 @@ from tests.odata.expected_entities import expected_entities
 from tests.odata.filter_strategies import quoted
 from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE, Entity, ODataClient, ODataReply
 
-_LINKS = [(name, link) for name in ENTITY_SETS for link in navigations(name).values()]
+# No listing of the generated data has changed: tests/history follows that link.
+_LINKS = [
+    (name, link) for name in ENTITY_SETS for link in navigations(name).values() if link.name != "HistoryTransactional"
+]
 _TO_MANY = [(name, link) for name, link in _LINKS if link.children]
 _COMPANIES = {"all": (), "two": ("tidewater-brokers", "orchard-street")}
 

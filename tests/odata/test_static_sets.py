@@ -12,7 +12,7 @@ from service.reso.sets.static_sets import static_sets
 from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE, ODataClient
 
 _EDM = "{http://docs.oasis-open.org/odata/ns/edm}"
-_DESCRIBED = ("Property", "Member", "Office", "Teams", "Media", "OpenHouse", "TeamMembers")
+_DESCRIBED = ("Property", "Member", "Office", "Teams", "Media", "OpenHouse", "HistoryTransactional", "TeamMembers")
 
 
 async def test_every_value_of_a_lookup_is_in_the_entity_set(odata: ODataClient) -> None:
