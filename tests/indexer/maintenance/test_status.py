@@ -141,7 +141,7 @@ async def test_pruning_asks_and_takes_yes(bench: Bench) -> None:
     assert "No index and 1 deleted record will be deleted. Continue? [y/N]: " in err
     assert (await held(bench))["gone"] is True
     code, out, err = await run(bench, "prune", "--yes", BROKERAGE_TOMBSTONE_DAYS="0")
-    assert (code, out, err) == (0, "Deleted: no index, 1 tombstone.\n", "")
+    assert (code, out, err) == (0, "Deleted: no index, 1 deleted record.\n", "")
     assert "gone" not in await held(bench)
     code, out, err = await run(bench, "prune", "--json", BROKERAGE_TOMBSTONE_DAYS="0")
     assert (code, out, err) == (0, '{"deleted":[],"tombstones":0,"copies":0}\n', "")

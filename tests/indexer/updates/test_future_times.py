@@ -187,7 +187,7 @@ async def test_the_gate_names_what_stays_from_the_future(bench: Bench) -> None:
             candidate.progress.candidate = live
             assert await too_many_changes(candidate) is None
     (warning,) = report.warnings
-    assert "keeps 1 records dated in the future (t)" in warning
+    assert "keeps 1 record dated in the future (t)" in warning
 
 
 async def test_a_company_from_the_future_does_not_decide_whose_records_are_read(bench: Bench) -> None:

@@ -102,7 +102,7 @@ async def test_a_probe_names_the_profile_and_a_map_to_start_from(name: str) -> N
         found = await probe_source(server.url, settings, print, profile=given, system=SYSTEM)
     text = "\n".join(found.lines)
     assert (found.profile, f'profile = "{name}"' in found.map_text) == (name, True), text
-    assert "Read 10 Property records of 20." in text
+    assert "10 Property records of 20 read." in text
     assert "Missing: The source has no Media" not in text
     assert f'system = "{SYSTEM}"' in found.map_text
 
