@@ -1,17 +1,16 @@
 """Documents written, read and deleted behind the indexer's back, in whichever shard of an index they are."""
 
-import re
 from typing import Any
 
 from elasticsearch import AsyncElasticsearch
 
 from mappings.shards import ShardRanges, read_ranges
-from mappings.stored_document import CREATED, replace_stamp
+from mappings.stored_document import CREATED, replace_past, replace_stamp
 
 
 def without_history(source: bytes) -> bytes:
     """Return a document as it is whatever states came before: with an empty stamp, and without a past."""
-    return re.sub(rb',"past":"[^"]*"', b"", replace_stamp(source, 0, 0, CREATED))
+    return replace_past(replace_stamp(source, 0, 0, CREATED), "")
 
 
 async def index_ranges(client: AsyncElasticsearch, index: str) -> ShardRanges:
