@@ -33,7 +33,8 @@ _EXPECTED = {200, 400, 410, 501}
 @pytest.mark.parametrize("name", [EVENT_ENTITY_SET, *ENTITY_SETS])
 async def test_the_worst_requests_leave_the_event_loop_to_others(odata_over_socket: ODataClient, name: str) -> None:
     keys = {each: await _keys(odata_over_socket, each) for each in ENTITY_SETS}
-    of_parents = {"Media": keys["Property"], "OpenHouse": keys["Property"], "TeamMembers": keys["Member"]}
+    of_homes = dict.fromkeys(("Media", "OpenHouse", "HistoryTransactional"), keys["Property"])
+    of_parents = {**of_homes, "TeamMembers": keys["Member"]}
     known = {**keys, **of_parents, EVENT_ENTITY_SET: keys["Property"]}
     statuses: Counter[int] = Counter()
     for asked in worst_requests(known):

@@ -155,7 +155,7 @@ def _filters(declared: _Property) -> Iterator[tuple[str, str]]:
 
 def _joined(word: str, template: str, literals: Sequence[str], room: int = 0, count: int = MAX_COMPARISONS) -> str:
     """Return as many conditions as fit, encoded."""
-    values, parts, length = cycle(literals or ["''"]), list[str](), room
+    values, parts, length = cycle(literals), list[str](), room
     for _ in range(count):
         part = quote(template.format(*islice(values, template.count("{}"))), safe="(),:/'!$")
         length += len(part) + len(quote(word))
