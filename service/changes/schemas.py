@@ -22,12 +22,9 @@ from service.feed.streaming import NDJSON
 from service.http.responses import LINK
 from service.openapi.schemas import (
     CACHE_HEADERS,
-    COMMON_HEADERS,
-    DEPRECATION_HEADERS,
     NOT_MODIFIED,
-    RATE_LIMIT_HEADERS,
     SCHEMA_REFERENCE,
-    header_references,
+    operation_headers,
 )
 from service.operation import Operation
 
@@ -250,7 +247,7 @@ def _response(path: str) -> Schema:
     further = {"/changes": (*CACHE_HEADERS, LINK)}.get(path, CACHE_HEADERS if has_etag(path) else ("Cache-Control",))
     return {
         "description": description,
-        "headers": header_references(*COMMON_HEADERS, *DEPRECATION_HEADERS, *RATE_LIMIT_HEADERS, *further),
+        "headers": operation_headers(*further),
         "content": {content_type: {"schema": schema, **shown}},
     }
 

@@ -6,14 +6,11 @@ from service.feed.schemas import IN_PATH as FEED_IN_PATH
 from service.http.negotiation import JSON
 from service.openapi.schemas import (
     CACHE_HEADERS,
-    COMMON_HEADERS,
-    DEPRECATION_HEADERS,
     FILE_HEADERS,
     IDENTIFIER_SCHEMA,
     NOT_MODIFIED,
-    RATE_LIMIT_HEADERS,
     SCHEMA_REFERENCE,
-    header_references,
+    operation_headers,
 )
 from service.operation import Operation
 
@@ -113,8 +110,7 @@ def _successful(operation: Operation) -> dict[str, Schema]:
 
 
 def _response(description: str, *headers: str) -> Schema:
-    names = (*COMMON_HEADERS, *DEPRECATION_HEADERS, *RATE_LIMIT_HEADERS, *headers)
-    return {"description": description, "headers": header_references(*names)}
+    return {"description": description, "headers": operation_headers(*headers)}
 
 
 IN_PATH: dict[str, Schema] = FEED_IN_PATH | {

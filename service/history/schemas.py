@@ -5,13 +5,10 @@ from mappings.record_schema import value_schema
 from service.feed.schemas import Schema, object_schema
 from service.openapi.schemas import (
     CACHE_HEADERS,
-    COMMON_HEADERS,
-    DEPRECATION_HEADERS,
     IDENTIFIER_SCHEMA,
     NOT_MODIFIED,
-    RATE_LIMIT_HEADERS,
     SCHEMA_REFERENCE,
-    header_references,
+    operation_headers,
 )
 from service.operation import Operation
 
@@ -84,7 +81,7 @@ SCHEMAS: dict[str, Schema] = {
 
 def responses(_: Operation) -> dict[str, Schema]:
     """Return the successful responses of an operation, by status."""
-    headers = header_references(*COMMON_HEADERS, *DEPRECATION_HEADERS, *RATE_LIMIT_HEADERS, *CACHE_HEADERS)
+    headers = operation_headers(*CACHE_HEADERS)
     reference = {"$ref": SCHEMA_REFERENCE.format("History")}
     content = {"application/json": {"schema": reference, "examples": {"History": {"value": _EXAMPLE}}}}
     return {

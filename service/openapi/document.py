@@ -24,7 +24,6 @@ from service.openapi.schemas import (
     CHARACTERS,
     COMMON_HEADERS,
     CURSOR_PAGE_HEADERS,
-    DEPRECATION_HEADERS,
     HEADER_COMPONENTS,
     IDENTIFIER_SCHEMA,
     NOT_MODIFIED,
@@ -32,13 +31,13 @@ from service.openapi.schemas import (
     POINT_SCHEMA,
     POINT_SCHEMA_NAME,
     PROBLEM_SCHEMA,
-    RATE_LIMIT_HEADERS,
     SCHEMA_REFERENCE,
     FeatureBody,
     ResponseBody,
     extract_titled_schemas,
     feature_bodies,
     header_references,
+    operation_headers,
     problem_responses,
     problem_statuses,
     response_bodies,
@@ -292,9 +291,9 @@ SERVICE_PATHS: dict[str, dict[str, Any]] = {
 
 _ABOUT = """A read-only API for real-estate brokerage data: listings, sold listings, agents, offices, teams, companies.
 
-Fields may be added to responses at any time: ignore those that you do not know. Every field of a form is present,
-`null` where there is no value and `[]` for an empty array. Only fields whose description names a flag are absent
-without it. HEAD and OPTIONS work wherever GET does.<!-- with site -->
+Fields may be added to responses at any time: ignore those that you do not know. Every field of a form is present:
+`null` without a value, `[]` for an empty array. A field whose description names a flag is present only if you send the
+flag. HEAD and OPTIONS work wherever GET does.<!-- with site -->
 
 Guides, a field dictionary and the problem codes are under [/docs](/docs).<!-- end -->"""
 
@@ -440,7 +439,7 @@ def _headers(operation: Operation) -> dict[str, dict[str, str]]:
     elif envelope is not Envelope.NONE:
         is_walk = UPDATED_SINCE in operation.schema.fields
         paging = NUMBERED_PAGE_HEADERS + (CURSOR_PAGE_HEADERS[1:] if is_walk else ())
-    return header_references(*COMMON_HEADERS, *DEPRECATION_HEADERS, *RATE_LIMIT_HEADERS, *CACHE_HEADERS, *paging)
+    return operation_headers(*CACHE_HEADERS, *paging)
 
 
 _HEADERS = {"Content-Type": "application/json", "Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}

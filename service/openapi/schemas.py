@@ -127,6 +127,11 @@ def header_references(*names: str) -> dict[str, dict[str, str]]:
     return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
 
 
+def operation_headers(*further: str) -> dict[str, dict[str, str]]:
+    """Return the headers of a successful response of an operation that needs a key, with its own."""
+    return header_references(*COMMON_HEADERS, *DEPRECATION_HEADERS, *RATE_LIMIT_HEADERS, *further)
+
+
 _MESSAGE_TEXT = {"type": "string"}
 _FAULT = {
     "type": "object",
