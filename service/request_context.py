@@ -165,5 +165,10 @@ class RequestContext:
         await self.slot.exchange(limits[RequestKind.PAGE], limits[RequestKind.LARGE_PAGE])
         self.timer.record(Layer.TURN)
 
+    def note_absent(self, resource: Resource, identifier: str) -> None:
+        """Note for the audit that the record is asked for and gets 404."""
+        if self.sent is not None:
+            self.sent.absent(resource, identifier)
+
     def mark(self, resource: Resource) -> Mark | None:
         return self.services.indices[resource].mark.current

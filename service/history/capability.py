@@ -8,7 +8,7 @@ from aiohttp import web
 
 from mappings import LISTING, SOLD_LISTING, Resource
 from mappings.fields import FieldKind, underscore
-from mappings.history import DICTIONARY_FIELDS, Change, Past, changes_of, decode_past, dictionary_values
+from mappings.history import DICTIONARY_FIELDS, Past, changes_of, decode_past, dictionary_values
 from service.capability import Capability
 from service.errors import NotFound
 from service.feed.entries import Hit, decode_hits
@@ -55,8 +55,7 @@ async def _read(call: RequestContext, resource: Resource) -> web.Response:
     call.require(resource, ("past", "changed"))
     hits = decode_hits(await call.search(resource, page_body(call.selection(resource, (by_id(identifier),)), 1)))
     if not hits:
-        if call.sent is not None:
-            call.sent.absent(resource, identifier)
+        call.note_absent(resource, identifier)
         raise NotFound(f"There is no {resource.title} {identifier!r}.")
     if call.sent is not None:
         call.sent.names(resource, [hits[0].header.id])
@@ -80,17 +79,21 @@ def _members(
     if call.visibility.display and was_withheld(header.changed):
         past, given = None, None
     else:
-        yield "first_seen", iso_timestamp(past.first_seen if past else header.clock).decode()
+        yield "first_seen", _time(past.first_seen if past else header.clock)
     yield from spelled({resource.identifier: header.id} | _dictionary(resource, past, given, present)).items()
-    changes = (change for change in changes_of(resource, past, present) if change.group in shown)
     yield (
         "changes",
-        [_entry(change) | {"previous": spelled(change.previous), "new": spelled(change.new)} for change in changes],
+        [
+            {
+                "time": _time(change.at),
+                "changed": change.group.name,
+                "previous": spelled(change.previous),
+                "new": spelled(change.new),
+            }
+            for change in changes_of(resource, past, present)
+            if change.group in shown
+        ],
     )
-
-
-def _entry(change: Change) -> dict[str, object]:
-    return {"time": None if change.at is None else iso_timestamp(change.at).decode(), "changed": change.group.name}
 
 
 def _dictionary(
@@ -98,12 +101,12 @@ def _dictionary(
 ) -> dict[str, object]:
     """Return all of `DICTIONARY_FIELDS`, null for what is not known."""
     known = dictionary_values(resource, past, given, present)
-    times = {field.name for field in DICTIONARY_FIELDS if field.kind is FieldKind.DATE_TIME}
-    return {
-        field.name: iso_timestamp(value).decode() if value is not None and field.name in times else value
-        for field in DICTIONARY_FIELDS
-        for value in (known.get(field.name),)
-    }
+    values = ((field, known.get(field.name)) for field in DICTIONARY_FIELDS)
+    return {field.name: _time(value) if field.kind is FieldKind.DATE_TIME else value for field, value in values}
+
+
+def _time(milliseconds: int | None) -> str | None:
+    return None if milliseconds is None else iso_timestamp(milliseconds).decode()
 
 
 CAPABILITY = Capability(

@@ -229,8 +229,7 @@ async def _read_entity(entity_set: EntitySet, call: RequestContext, source: Page
     if not rows:
         key = _key(call)
         for resource in entity_set.resources:
-            if call.sent is not None:
-                call.sent.absent(resource, key)
+            call.note_absent(resource, key)
         raise NotFound(f"There is no {entity_set.name} with {entity_set.key} {key!r}.")
     [entity] = await source.encode_rows(rows)
     return entity

@@ -86,8 +86,7 @@ class AgentResponse(RecordResponse):
         """
         hits = await find_agents(call, guid_clauses(call, identifier), with_source=True)
         if not hits and not call.scope.is_explicit:
-            if call.sent is not None:
-                call.sent.absent(self.resource, identifier)
+            call.note_absent(self.resource, identifier)
             raise NotFound(f"There is no agent {identifier!r}. {_SOURCE_ID_ADVICE}")
         if not hits:
             return None

@@ -359,8 +359,7 @@ class RecordResponse(ResourceResponse):
         variant = call.variant(self.resource, self.view)
         record = await self.find(call, identifier, variant)
         if record is None:
-            if call.sent is not None:
-                call.sent.absent(self.resource, identifier)
+            call.note_absent(self.resource, identifier)
             raise NotFound(f"There is no {self.resource.title} {identifier!r}.")
         formats = call.services.state[RecordFormats][self.resource]
         headers = TWO_MEDIA_TYPE_HEADERS if formats else {}
