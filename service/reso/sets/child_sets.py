@@ -8,7 +8,7 @@ of their keys come parent by parent.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from hashlib import sha256
@@ -121,20 +121,23 @@ class ChildSet(EntitySet):
 
     @cached_property
     def _decode(self) -> Callable[[JsonBytes], Any]:
-        members = [(name, Any, None) for name in (self.member, *self.parent_members) if name]
+        members = [(name, Any, None) for name in (self.member, *self.parent_members)]
         return msgspec.json.Decoder(msgspec.defstruct("Parent", members, gc=False)).decode
 
     def children(self, parent: str, record: JsonBytes, header: EntityHeader) -> list[Child]:
         """Return the children of a record in the order of its list."""
         decoded = self._decode(record)
-        elements = getattr(decoded, self.member)
-        listed = elements if isinstance(elements, list) else ()
-        placed = [(at, values) for at, values in enumerate(listed) if isinstance(values, dict)]
+        placed = [(at, values) for at, values in enumerate(self._elements(decoded, header)) if isinstance(values, dict)]
         suffixes, token_of = numbered(self.identify(values) for _, values in placed), self.token_of
         return [
             Child(ChildKey(parent, suffix), values, at, decoded, header, token_of and token_of(values, suffix, header))
             for suffix, (at, values) in zip(suffixes, placed, strict=True)
         ]
+
+    def _elements(self, parent: Any, header: EntityHeader) -> Sequence[object]:  # noqa: ARG002 - of other sets
+        """Return the values of the children of a decoded parent, in their order."""
+        elements = getattr(parent, self.member)
+        return elements if isinstance(elements, list) else ()
 
     def tokens(self, name: str) -> TokenMatcher | None:
         """Return how the tokens of children are compared by a property, None if there are none."""
@@ -154,18 +157,12 @@ class HistorySet(ChildSet):
         """Where the rows are from, as a sentence."""
         return f"Changes of prices and statuses. {super(ChildSet, self).origin}"
 
-    def children(self, parent: str, record: JsonBytes, header: EntityHeader) -> list[Child]:
-        """Return the changes of a record, one for each member that differs, in their order."""
+    def _elements(self, parent: Any, header: EntityHeader) -> Sequence[object]:
+        """Return the values that the changes of a record replaced."""
         resource = LISTING if header.status else SOLD_LISTING
-        present = self._decode(record)
-        values = {name: getattr(present, name) for name in self.parent_members}
-        changes = reversed([*changes_of(resource, decode_past(header.past), values)])
-        rows = [_change_values(change, name) for change in changes for name in change.previous]
-        suffixes = numbered(map(self.identify, rows))
-        return [
-            Child(ChildKey(parent, suffix), row, at, present, header)
-            for at, (suffix, row) in enumerate(zip(suffixes, rows, strict=True))
-        ]
+        present = {name: getattr(parent, name) for name in self.parent_members}
+        changes = reversed([*changes_of(resource, decode_past(header.past), present)])
+        return [_change_values(change, name) for change in changes for name in change.previous]
 
 
 _PROPERTIES = (LISTING, SOLD_LISTING)
@@ -264,7 +261,12 @@ def _team_identity(values: Values) -> str:
 
 
 def _child_set(
-    name: str, resources: tuple[Resource, ...], member: str, declared: dict[str, _Declared], **about: Any
+    name: str,
+    resources: tuple[Resource, ...],
+    member: str,
+    declared: dict[str, _Declared],
+    kind: type[ChildSet] = ChildSet,
+    **about: Any,
 ) -> ChildSet:
     """Return the set of the elements of a member; the key is declared first."""
     key = next(iter(declared))
@@ -282,7 +284,6 @@ def _child_set(
                 tokens=column.tokens,
             )
         properties[title] = EntityProperty(title, column.edm, columns, is_key=title == key)
-    kind = ChildSet if member else HistorySet
     return kind(name, key, resources, properties, member, **about)
 
 
@@ -387,8 +388,9 @@ def _history() -> ChildSet:
     return _child_set(
         "HistoryTransactional",
         _PROPERTIES,
-        "",
+        "past",
         declared,
+        HistorySet,
         counted_by="history_count",
         identify=_change_identity,
         parent_key="ResourceRecordKey",
