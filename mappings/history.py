@@ -123,8 +123,12 @@ DICTIONARY_FIELDS: tuple[Field, ...] = (
 )
 PRICE_CHANGE, BACK_ON_MARKET = "Price Change", "Back On Market"
 # The Data Dictionary's names of statuses, also in its lookup ChangeType. It has none for others.
-_NAMES = {"Contingent": "Active Under Contract", "ComingSoon": "Coming Soon", "TempOffMarket": "Hold"}
-_NAMES |= {"Sold": "Closed", **{name: name for name in ("Active", "Pending", "Expired", "Canceled", "Withdrawn")}}
+_NAMES = {name: name for name in ("Active", "Pending", "Expired", "Canceled", "Withdrawn")} | {
+    "Contingent": "Active Under Contract",
+    "ComingSoon": "Coming Soon",
+    "Sold": "Closed",
+    "TempOffMarket": "Hold",
+}
 
 
 def standard_status(status: str | None) -> str | None:

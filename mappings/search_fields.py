@@ -113,9 +113,7 @@ doc_value = partial(_derived, _DOC_VALUE_KEYWORD)  # read by `timestamps_only`, 
 envelope_keyword = partial(_derived, _FILTER_KEYWORD, origin=FieldOrigin.ENVELOPE)
 envelope_doc_value = partial(_derived, _DOC_VALUE_KEYWORD, origin=FieldOrigin.ENVELOPE)
 envelope_text = partial(_derived, _SOURCE_ONLY_KEYWORD, origin=FieldOrigin.ENVELOPE)  # read with the record alone
-envelope_object = partial(
-    _derived, {"type": "object", "enabled": False}, origin=FieldOrigin.ENVELOPE
-)  # as the text above
+envelope_object = partial(_derived, {"type": "object", "enabled": False}, origin=FieldOrigin.ENVELOPE)
 envelope_timestamp = partial(_derived, _LONG, origin=FieldOrigin.ENVELOPE, conversion=Conversion.TIMESTAMP)
 
 

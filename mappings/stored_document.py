@@ -107,8 +107,7 @@ def encode_document(  # noqa: PLR0913 - its parts
 
 
 def _encode_past(past: str) -> bytes:
-    decoded = decode_past(past)
-    if decoded is None:
+    if not past or (decoded := decode_past(past)) is None:
         return b""
     counted = b',"history_count":%d' % decoded.count if decoded.count else b""
     return b',"past":"%b"' % past.encode() + counted

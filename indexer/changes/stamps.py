@@ -206,8 +206,7 @@ def remember(
 
 def kept_past(context: IndexerContext, past: str) -> str:
     """Return the past of a document without what is older than BROKERAGE_HISTORY_DAYS."""
-    decoded = decode_past(past)
-    if decoded is None:
+    if not past or (decoded := decode_past(past)) is None:
         return ""
     return decoded.since(now_milliseconds() - int(context.settings.history_days * _DAY_MILLISECONDS)).encode()
 
