@@ -252,11 +252,14 @@ _HIT_START = b"{" + _HIT
 _RECORD_END = RECORD_DELIMITER + b"}"
 
 
-def split_hits(response: bytes | bytearray, at_least: int) -> Iterator[bytes]:
+def split_hits(response: bytes | bytearray, at_least: int) -> Iterator[bytes | bytearray]:
     """Yield a response in parts of some bytes or more, each a response with the next hits.
 
     Between a delimiter and the next one, no text of a record can be taken for the start of a hit.
     """
+    if len(response) <= at_least:
+        yield response
+        return
     view, start = memoryview(response), response.find(_HIT_START)
     while (end := response.find(_RECORD_END, start + at_least)) > 0 and (
         following := response.find(_HIT_START, end)

@@ -32,7 +32,7 @@ class EntityHit(msgspec.Struct, gc=False):
     sort: tuple[Any, ...]
 
 
-_DecodeResponse = Callable[[bytes], list["EntityHit"]]
+_DecodeResponse = Callable[[bytes | bytearray], list["EntityHit"]]
 
 
 class _Feature(msgspec.Struct, gc=False):
