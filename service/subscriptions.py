@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from cluster.terminal import counted
 from service.search.cached_value import CachedValue
 
 _MAX_BEHIND_SECONDS = 600.0
@@ -53,7 +54,7 @@ class KnownSubscriptions(NamedTuple):
                 text = f"The subscription {name} gets nothing: its key {summary.key_id} is not valid."
                 yield SubscriptionProblem(text, f"Delete it: `brokerage subscriptions delete {name}`.")
             elif summary.state == "open" or behind > _MAX_BEHIND_SECONDS:
-                text = f"The subscription {name} is {int(behind // 60)} minutes behind."
+                text = f"The subscription {name} is {counted(int(behind // 60), 'minute')} behind."
                 answer = f"Last answer: {summary.answer or 'none'}."
                 yield SubscriptionProblem(
                     f"{text} {answer}", "Contact its owner, and see `brokerage subscriptions list`."
