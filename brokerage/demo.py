@@ -176,7 +176,9 @@ def demo(port: int, listings: int) -> None:
         with _cluster() as connection:
             examples = asyncio.run(_prepare(connection, listings))
             with activity(connection, settings, listings, examples.company):
-                run_server(settings, connection, lambda: _greet(settings, examples, time.monotonic() - started))
+                run_server(
+                    settings, connection, lambda: _greet(settings, connection, examples, time.monotonic() - started)
+                )
     echo("stopped")
 
 
@@ -226,10 +228,11 @@ def _cluster() -> Iterator[ConnectionSettings]:
         cluster.stop()
 
 
-def _greet(settings: ServiceSettings, examples: DemoExamples, seconds: float) -> None:
+def _greet(settings: ServiceSettings, connection: ConnectionSettings, examples: DemoExamples, seconds: float) -> None:
     root = f"http://{settings.host}:{settings.port}/v1"
     header = f"-H 'x-api-key: {examples.key}'"
     feed = f"{root}/listings?platform_company_id={examples.company}&page_size={examples.page_size}"
+    address = "" if "ELASTICSEARCH_URL" in os.environ else f"ELASTICSEARCH_URL={connection.url[0]} "
     echo(
         f"""
 Serving sample data at {root} after {seconds:.0f} s. It is derived from real house sales.
@@ -255,6 +258,9 @@ Guides, a map, and an API reference with the key filled in:
 
 The operators' console:
   http://{settings.metrics_host}:{settings.metrics_port}/console
+
+For other commands, such as `brokerage doctor`, in another terminal:
+  export {address}BROKERAGE_INDEX_PREFIX={connection.prefix}
 
 Ctrl-C stops the service and Elasticsearch."""
     )

@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 import sys
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -34,6 +35,7 @@ from service.deliver.settings import DeliverSettings
 from service.deliver.signatures import ED25519_PREFIX, new_secret, public_key
 from service.deliver.subscriptions import (
     DELIVERIES_INDEX_BODY,
+    HEARTBEAT_ID,
     MAX_SUBSCRIPTIONS,
     NOW,
     SUBSCRIPTIONS_INDEX_BODY,
@@ -43,6 +45,7 @@ from service.deliver.subscriptions import (
     now_milliseconds,
 )
 from service.keys.store import KeyStore, UnknownKey
+from service.subscriptions import KnownSubscriptions
 from service.token import FeedPosition, is_sealed
 
 _TIMEOUT_SECONDS = 30.0
@@ -111,10 +114,11 @@ class SubscriptionStore:
             key=lambda stored: stored.subscription.name,
         )
 
-    async def progress(self) -> dict[str, Progress]:
-        """Return how far each subscription is, by its id."""
-        hits = await self._hits(self._deliveries)
-        return {hit["_id"]: msgspec.convert(hit["_source"], Progress) for hit in hits if "url" in hit["_source"]}
+    async def progress(self) -> tuple[dict[str, Progress], float]:
+        """Return how far each subscription is, by its id, and when a process that delivers last gave a sign."""
+        found = {hit["_id"]: hit["_source"] for hit in await self._hits(self._deliveries)}
+        heartbeat = found.get(HEARTBEAT_ID, {}).get("at", 0) / 1000
+        return {name: msgspec.convert(source, Progress) for name, source in found.items() if "url" in source}, heartbeat
 
     async def get(self, name: str) -> _Stored:
         """Return a subscription; raise UnusableSubscription for an unknown name."""
@@ -340,17 +344,21 @@ def _require_changed(groups: Sequence[str]) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 def list_subscriptions(*, as_json: bool) -> None:
     """List all subscriptions: how far they are behind, and the last answer of their addresses. Times are UTC."""
-    stored, progress = _with_store(_load_all)
+    stored, progress, heartbeat = _with_store(_load_all)
     if as_json:
         echo(orjson.dumps([_as_json(each.subscription, progress.get(each.subscription.id)) for each in stored]))
     elif stored:
         sys.stdout.writelines(f"{line}\n" for line in _table(stored, progress))
     else:
         echo("There are no subscriptions yet: create one with `brokerage subscriptions create`.", err=True)
+    known = KnownSubscriptions([each.summary() for each in progress.values()], heartbeat)
+    for problem in known.problems(time.time()):
+        if problem.concerns_all:  # those of single subscriptions are in the table
+            echo(f"{problem.text} {problem.remedy}", err=True)
 
 
-async def _load_all(store: SubscriptionStore) -> tuple[list[_Stored], dict[str, Progress]]:
-    return await store.all(), await store.progress()
+async def _load_all(store: SubscriptionStore) -> tuple[list[_Stored], dict[str, Progress], float]:
+    return await store.all(), *await store.progress()
 
 
 def _as_json(subscription: Subscription, progress: Progress | None) -> dict[str, Any]:

@@ -66,6 +66,7 @@ def test_the_demo_answers_its_own_curl_lines_and_leaves_nothing_running(own_cach
             _check_answers(*map(_do, lines))
             consoles.append(_console(demo.output))
             _see_activity(lines[0], demo.output)
+            _see_other_command(demo.output, own_cache)
             assert _nodes_of(cache)
             assert demo.stop(number) == 0
         assert "Traceback" not in demo.output
@@ -82,6 +83,14 @@ def _console(output: str) -> str:
     with urllib.request.urlopen(address, timeout=120) as answer:  # noqa: S310 - loopback
         assert b"<title>Console" in answer.read()
     return str(address)
+
+
+def _see_other_command(output: str, environment: dict[str, str]) -> None:
+    """Let another command use the cluster of the demo, with the variables that it prints."""
+    [exported] = re.findall(r"^  export (.+)$", output, re.MULTILINE)
+    variables = dict(variable.split("=", 1) for variable in exported.split())
+    listed = run("keys", "list", environment=environment | variables)
+    assert "demo of evergreen-realty" in listed.stdout, listed.stderr
 
 
 def _see_activity(words: list[str], output: str) -> None:

@@ -29,7 +29,7 @@ def key_id(on_engine: dict[str, str]) -> str:
 
 
 def test_a_subscription_is_created_listed_and_deleted(run: Run, key_id: str) -> None:
-    assert "There are no subscriptions yet" in run("list").stderr
+    assert run("list").stderr.startswith("There are no subscriptions yet")
     made = run("create", "crm", "--key", key_id, "--url", _URL, "--resource", "listings", "--json")
     assert made.returncode == 0, made.stderr
     secret = json.loads(made.stdout)["secret"]
@@ -38,6 +38,7 @@ def test_a_subscription_is_created_listed_and_deleted(run: Run, key_id: str) -> 
     (row,) = json.loads(listed.stdout)
     assert (row["name"], row["key_id"], row["url"], row["state"]) == ("crm", key_id, _URL, "active")
     assert (row["resources"], row["number"], row["delivered"]) == (["listings"], 0, 0)
+    assert "No process of `brokerage deliver` gives a sign" in listed.stderr
     # Shown once.
     assert secret not in listed.stdout + run("list").stdout
     for command, state in (("pause", "paused"), ("resume", "active")):
