@@ -18,10 +18,12 @@ import uvloop
 
 from bench import results
 from bench.client import Pool
+from bench.copies import measure_copies
+from bench.load import measure_commands
 from bench.measure import FULL, QUICK, SMALLEST, Meter, Progress, reason, watched_by
 from bench.questions import GROUPS, ROOT, SERVICE
 from bench.report import ReportError, figure_table, report
-from bench.results import Environment
+from bench.results import COMMANDS, COPIES, Environment
 from bench.stage import Node, Options, companies, load, node, staged
 from bench.walks import Company, ServiceWay, walk_all
 from cluster.connection import ConnectionSettings
@@ -100,6 +102,8 @@ async def measure(options: Options, node: Node, progress: Progress) -> None:
             stages = {name: partial(meter.group, name, stage.templates) for name in GROUPS}
             way = ServiceWay(stage.templates.servers[SERVICE], f"{ROOT}/listings", keys.everything, options.large_page)
             stages["walks"] = partial(_walks, options.size.walks, meter, way, walked)
+            stages[COPIES] = partial(_copies, connection, keys.everything, options.large_page, meter, walked)
+            stages[COMMANDS] = partial(_commands, connection, options.commands, meter)
             for name, run in stages.items():
                 if options.only and name not in options.only:
                     continue
@@ -120,6 +124,16 @@ async def _walks(rounds: int, meter: Meter, way: ServiceWay, walked: list[Compan
     for number in range(rounds):
         meter.results.walks.append(await walk_all(meter.pool, way, walked, watched_by(SERVICE, meter.processes)))
         meter.progress.report(f"walks: {number + 1} of {rounds}", seldom=True)
+
+
+async def _copies(connection: ConnectionSettings, key: str, page: int, meter: Meter, walked: list[Company]) -> None:
+    """Copy the second largest company."""
+    meter.results.copies = await measure_copies(connection, key, walked[1], page, meter)
+
+
+async def _commands(connection: ConnectionSettings, listings: int, meter: Meter) -> None:
+    [url] = connection.url
+    meter.results.commands = await measure_commands(url, f"{connection.prefix}commands-", listings, meter.progress)
 
 
 def _environment(options: Options, node: Node, loaded: list[Company]) -> Environment:

@@ -1,10 +1,11 @@
 """What the indexer takes: `python -m bench.load [--before CHECKOUT] [--listings N] [--rounds N]`.
 
 Runs the commands of a checkout and of this one in turn on one node, each with indices of its own: a load into nothing,
-a verification, updates of a twentieth of the listings and of one, and a rebuild in which that twentieth is new. Prints
-seconds and processor seconds of the whole commands, and their peak memory; ratios are medians of the ratios of each
-round. Without `--before`, load and rebuild are compared with the same documents as ready-made bulk bodies, sent to an
-index with the same settings, as many at once. Segments are not merged.
+a verification, updates of a twentieth of the listings and of one, a compaction, a rebuild of one company, and one of
+everything in which that twentieth is new. Prints seconds and processor seconds of the whole commands, and their peak
+memory; ratios are medians of the ratios of each round. `python -m bench` has the same steps without a comparison.
+Without `--before`, load and rebuild are compared with the same documents as ready-made bulk bodies, sent to an index
+with the same settings, as many at once. Segments are not merged.
 """
 
 import argparse
@@ -15,17 +16,19 @@ import random
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import orjson
 import uvloop
 from elasticsearch import AsyncElasticsearch
 from elasticsearch.helpers import async_scan
 
-from bench.programs import MeasuredCommand, Used, Version, version
-from bench.results import compared
+from bench.measure import Progress
+from bench.programs import OURS, MeasuredCommand, Used, Version, version
+from bench.results import Command, Commands, compared
 from bench.stage import unload
 from cluster.connection import ConnectionSettings, connect
 from embedded import EmbeddedCluster, NodeOptions
@@ -37,39 +40,57 @@ from sample import write_source
 _CHANGED = 20  # one in so many listings changes
 _SETTINGS = {"BROKERAGE_MERGE_AFTER_BUILD": "false", "BROKERAGE_KEPT_GENERATIONS": "1"}
 _LOAD, _REBUILD = "load", "rebuild"
-_LISTINGS = "listings.ndjson"
+_LISTINGS, _COMPANIES = "listings.ndjson", "companies.ndjson"
+_SINGLE = b'"platform_company_id":"harbor-lane-homes"'
 _RAW = "raw-v0001"
 # Where documents lie in a file, and how many bytes each has.
 Places = list[tuple[int, int]]
 
 
-def _write_sources(folder: Path, listings: int) -> dict[str, tuple[str, ...]]:
-    """Write the sources, of companies and listings; return the arguments of each step."""
-    first, second, many, one = (folder / name for name in ("first", "second", "many", "one"))
+class Step(NamedTuple):
+    """A command of the indexer, and how many records it is about."""
+
+    records: int
+    arguments: tuple[str, ...]
+
+
+def write_sources(folder: Path, listings: int) -> dict[str, Step]:
+    """Write the sources, of companies and listings; return the steps in their order."""
+    first, second, many, one, single = (folder / name for name in ("first", "second", "many", "one", "single"))
     write_source(first, listings)
     for resource in RESOURCES:
         if resource not in {COMPANY, LISTING}:
             (first / f"{resource.alias}.ndjson").unlink()
-    for each in (second, many, one):
+    for each in (second, many, one, single):
         each.mkdir()
-    (second / "companies.ndjson").write_bytes((first / "companies.ndjson").read_bytes())
+    companies = (first / _COMPANIES).read_bytes()
+    (second / _COMPANIES).write_bytes(companies)
+    (single / _COMPANIES).write_bytes(b"".join(line for line in companies.splitlines(keepends=True) if _SINGLE in line))
+    changed = of_single = 0
     with (
         (first / _LISTINGS).open("rb") as lines,
         (second / _LISTINGS).open("wb") as everything,
         (many / _LISTINGS).open("wb") as changes,
         (one / _LISTINGS).open("wb") as change,
+        (single / _LISTINGS).open("wb") as company,
     ):
         for at, line in enumerate(lines):
             new = line if at % _CHANGED else _changed(line)
             everything.write(new)
             if new != line:
+                changed += bool(at)
                 (changes if at else change).write(new)
+            if _SINGLE in new:
+                of_single += 1
+                company.write(new)
     return {
-        _LOAD: ("reindex", str(first)),
-        "verify": ("verify", str(first)),
-        f"update of 1 in {_CHANGED}": ("update", str(many)),
-        "update of one": ("update", str(one)),
-        _REBUILD: ("reindex", str(second)),
+        _LOAD: Step(listings, ("reindex", str(first))),
+        "verification": Step(listings, ("verify", str(first))),
+        f"update of 1 in {_CHANGED}": Step(changed, ("update", str(many))),
+        "update of one": Step(1, ("update", str(one))),
+        "compaction": Step(listings, ("compact", LISTING.alias)),
+        "rebuild of one company": Step(of_single, ("reindex", str(single))),
+        _REBUILD: Step(listings, ("reindex", str(second))),
     }
 
 
@@ -80,29 +101,53 @@ def _changed(line: bytes) -> bytes:
     return orjson.dumps(envelope) + b"\n"
 
 
-def _run(url: str, ran: Version, prefix: str, arguments: tuple[str, ...]) -> Used:
-    environment = {"ELASTICSEARCH_URL": url, "BROKERAGE_INDEX_PREFIX": prefix, **_SETTINGS}
-    return MeasuredCommand("index", *arguments, environment=environment, ran=ran).wait()
+def _run(url: str, ran: Version, prefix: str, step: Step, settings: Mapping[str, str] = _SETTINGS) -> Used:
+    environment = {"ELASTICSEARCH_URL": url, "BROKERAGE_INDEX_PREFIX": prefix, **settings}
+    return MeasuredCommand("index", *step.arguments, environment=environment, ran=ran).wait()
 
 
-async def _compare_versions(url: str, steps: dict[str, tuple[str, ...]], before: Path, rounds: int) -> None:
+async def measure_commands(url: str, prefix: str, listings: int, progress: Progress) -> Commands:
+    """Do each step once, with the settings that operators have, in indices of its own that are deleted afterwards."""
+    connection = ConnectionSettings(url=(url,), prefix=prefix)
+    taken: dict[str, Command] = {}
+    with tempfile.TemporaryDirectory(prefix="bench-source-") as name:
+        steps = write_sources(Path(name), listings)
+        source_bytes = (Path(name) / "first" / _LISTINGS).stat().st_size
+        index_bytes = 0
+        for what, step in steps.items():
+            progress.report(f"commands: {what}")
+            used = await asyncio.to_thread(_run, url, OURS, prefix, step, {})
+            taken[what] = Command(step.records, used.seconds, used.processor, used.memory)
+            index_bytes = index_bytes or await _primary_bytes(connection)
+        await unload(connection)
+    return Commands(listings, source_bytes, index_bytes, taken)
+
+
+async def _primary_bytes(connection: ConnectionSettings) -> int:
+    """Return the bytes of the index of listings, one copy."""
+    async with connect(connection, connections=1, timeout=600) as client:
+        found = await client.indices.stats(index=connection.alias(LISTING), metric="store")
+        return int(found["_all"]["primaries"]["store"]["size_in_bytes"])
+
+
+async def _compare_versions(url: str, steps: dict[str, Step], before: Path, rounds: int) -> None:
     versions = {"before-": version(before), "after-": version(Path.cwd())}
     taken = defaultdict[str, list[dict[str, Used]]](list)
     for number in range(rounds):
-        for step, arguments in steps.items():
+        for name, step in steps.items():
             order = list(versions)[:: -1 if number % 2 else 1]
-            used = {name: await asyncio.to_thread(_run, url, versions[name], name, arguments) for name in order}
-            taken[step].append(used)
+            used = {prefix: await asyncio.to_thread(_run, url, versions[prefix], prefix, step) for prefix in order}
+            taken[name].append(used)
         for prefix in versions:
             await unload(ConnectionSettings(url=(url,), prefix=prefix))
-    for step, each in taken.items():
+    for name, each in taken.items():
         pairs = [(used["before-"], used["after-"]) for used in each]
-        compared(step, "s", [(old.seconds, new.seconds) for old, new in pairs])
+        compared(name, "s", [(old.seconds, new.seconds) for old, new in pairs])
         compared("  processor", "s", [(old.processor, new.processor) for old, new in pairs])
         compared("  memory", "MB", [(old.memory / 1e6, new.memory / 1e6) for old, new in pairs])
 
 
-async def _compare_with_bodies(url: str, steps: dict[str, tuple[str, ...]], folder: Path, rounds: int) -> None:
+async def _compare_with_bodies(url: str, steps: dict[str, Step], folder: Path, rounds: int) -> None:
     connection, ran = ConnectionSettings(url=(url,), prefix="after-"), version(Path.cwd())
     places: Places = []
     taken = defaultdict[str, list[tuple[float, float]]](list)
@@ -169,7 +214,7 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        steps = _write_sources(folder, given.listings)
+        steps = write_sources(folder, given.listings)
         with EmbeddedCluster(NodeOptions(ephemeral=True, heap_mb=given.heap)) as cluster:
             if given.before:
                 uvloop.run(_compare_versions(cluster.url, steps, given.before, given.rounds))

@@ -8,6 +8,7 @@ import msgspec
 
 from bench.questions import Arm
 
+COPIES, COMMANDS = "copies", "commands"
 # Objects nested up to this depth get one line per member.
 _LINES_DEEP = 3
 
@@ -75,12 +76,51 @@ class Walk(msgspec.Struct):
         return sum(self.seconds.values())
 
 
+class Copied(msgspec.Struct):
+    """One copy of a company; `cpu_seconds` is the processor time by process."""
+
+    seconds: float
+    bytes: int
+    cpu_seconds: dict[str, float]
+
+
+class Copies(msgspec.Struct):
+    """Copies of one company, by the way they were taken, and the worker that served them. Memory is in bytes."""
+
+    company: str
+    listings: int
+    ways: dict[str, list[Copied]]
+    start_seconds: float
+    memory_at_rest: int
+    memory_at_most: int
+
+
+class Command(msgspec.Struct):
+    """A command of the indexer on so many records; `memory` is the most it held, in bytes."""
+
+    records: int
+    seconds: float
+    cpu_seconds: float
+    memory: int
+
+
+class Commands(msgspec.Struct):
+    """Commands of the indexer in turn, each after the one before, and the bytes of the index and its source."""
+
+    listings: int
+    source_bytes: int
+    index_bytes: int
+    taken: dict[str, Command]
+
+
 class Results(msgspec.Struct):
     """All measurements; `absent` has the reason for each one that failed, by name."""
 
     environment: Environment
     groups: dict[str, dict[str, Measured]] = msgspec.field(default_factory=dict)
     walks: list[Walk] = msgspec.field(default_factory=list)
+    copies: Copies | None = None
+    commands: Commands | None = None
     absent: dict[str, str] = msgspec.field(default_factory=dict)
 
     def find(self, group: str, arm: Arm) -> Measured | None:
@@ -92,6 +132,8 @@ class Results(msgspec.Struct):
         self.absent = {name: why for name, why in self.absent.items() if not name.startswith(stage)}
         if stage == "walks":
             self.walks.clear()
+        elif stage in {COPIES, COMMANDS}:
+            setattr(self, stage, None)
 
 
 def begun(earlier: Path | None, environment: Environment) -> Results:

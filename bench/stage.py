@@ -61,7 +61,13 @@ class Options:
     data: Path | None = None
     heap_mb: int = 4096
     prefix: str = "bench-"
+    most_loaded: int = 200_000
     only: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def commands(self) -> int:
+        """How many listings the commands of the indexer are measured with: what one takes does not depend on it."""
+        return min(self.listings, self.most_loaded)
 
     @property
     def results(self) -> Path:

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import orjson
 
-from bench.load import _write_sources
+from bench.load import write_sources
 
 
 def test_the_second_source_differs_from_the_first_by_the_updates(tmp_path: Path) -> None:
-    steps = _write_sources(tmp_path, 45)
+    steps = write_sources(tmp_path, 45)
     load, many, one, rebuild = (
-        (Path(steps[step][1]) / "listings.ndjson").read_bytes().splitlines()
+        (Path(steps[step].arguments[1]) / "listings.ndjson").read_bytes().splitlines()
         for step in ("load", "update of 1 in 20", "update of one", "rebuild")
     )
     changed = {at: new for at, (old, new) in enumerate(zip(load, rebuild, strict=True)) if old != new}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.copies import WAYS
 from bench.questions import GROUPS, RAW, SERVICE, Arm
 from bench.results import Results, read
 from cluster.connection import ConnectionSettings, connect
@@ -69,10 +70,29 @@ def test_all_companies_are_walked(found: Results) -> None:
     assert walk.cpu_seconds.keys() == {SERVICE}
 
 
+def test_a_company_is_copied_in_each_way(found: Results) -> None:
+    assert found.copies is not None
+    assert found.copies.ways.keys() == WAYS.keys()
+    sizes = {way: taken[0].bytes for way, taken in found.copies.ways.items()}
+    assert 0 < sizes["published file, zstd"] < sizes["pages"] < sizes["snapshot"]
+    assert sizes["snapshot, zstd"] < sizes["snapshot"]
+    assert 0 < found.copies.memory_at_rest <= found.copies.memory_at_most
+
+
+def test_each_command_has_its_records(found: Results) -> None:
+    assert found.commands is not None
+    records = {name: step.records for name, step in found.commands.taken.items()}
+    assert records.pop("rebuild of one company") > 0
+    every = ("load", "verification", "compaction", "rebuild")
+    assert records == {"update of 1 in 20": 19, "update of one": 1} | dict.fromkeys(every, 400)
+    assert 0 < found.commands.index_bytes < found.commands.source_bytes
+
+
 def test_the_page_is_written(docs: Path) -> None:
     text = (docs / "performance.md").read_text(encoding="utf-8")
-    assert "| pages per second, 8 clients: service / same body | ≥ 0.85 |" in text
-    assert "### Walks of all listings" in text
+    assert "| pages per second, 8 clients: service / same body | ≥ 0.72 |" in text
+    for title in ("Walks of all listings", "Copies of a company", "The indexer"):
+        assert f"### {title}" in text
 
 
 @pytest.mark.usefixtures("docs")
