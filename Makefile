@@ -132,7 +132,7 @@ bench: develop peers  ## Measure the service on 1,000,000 listings; updates docs
 bench-quick: develop peers  ## Benchmark on 30,000 listings in a few minutes; writes build/bench-quick.
 	@$(BIN)/python -m bench --quick --docs build/bench-quick $(BENCH)
 
-bench-load: develop  ## Compare the indexer with prepared bulk bodies, or with LOAD="--before CHECKOUT"; prints ratios.
+bench-load: develop  ## Compare the commands of the indexer with those of another checkout: LOAD="--before CHECKOUT"; prints ratios.
 	@$(BIN)/python -m bench.load $(LOAD)
 
 guard: develop  ## Compare processor time and memory of the service with those of BASE, by default main, in its own environment; fails above 1.1.

@@ -1,7 +1,7 @@
 """The whole measurement: `python -m bench [--quick] [--data DIR] [--only STAGE…] [--report-only]`.
 
 One client measures every arm in interleaved rounds. The results are `performance/results.json` in the folder of the
-documentation, and the tables of `performance.md`.
+documentation, the tables of `performance.md`, and what README and `sizing.md` quote of them.
 """
 
 import argparse
@@ -22,6 +22,7 @@ from bench.copies import measure_copies
 from bench.load import measure_commands
 from bench.measure import FULL, QUICK, SMALLEST, Meter, Progress, reason, watched_by
 from bench.questions import GROUPS, ROOT, SERVICE
+from bench.quoted import quote
 from bench.report import ReportError, figure_table, report
 from bench.results import COMMANDS, COPIES, Environment
 from bench.stage import Node, Options, companies, load, node, staged
@@ -44,6 +45,7 @@ def main() -> None:
                 uvloop.run(measure(options, running, Progress()))
         found = results.read(options.results)
         report(found, options.docs)
+        quote(found, options.docs)
     except (EmbeddedNodeError, ReportError) as error:
         raise SystemExit(str(error)) from None
     except KeyboardInterrupt:
@@ -133,7 +135,7 @@ async def _copies(connection: ConnectionSettings, key: str, page: int, meter: Me
 
 async def _commands(connection: ConnectionSettings, listings: int, meter: Meter) -> None:
     [url] = connection.url
-    meter.results.commands = await measure_commands(url, f"{connection.prefix}commands-", listings, meter.progress)
+    meter.results.commands = await measure_commands(url, f"{connection.prefix}commands-", listings, meter)
 
 
 def _environment(options: Options, node: Node, loaded: list[Company]) -> Environment:

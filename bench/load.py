@@ -1,50 +1,39 @@
-"""What the indexer takes: `python -m bench.load [--before CHECKOUT] [--listings N] [--rounds N]`.
+"""What the indexer takes: `python -m bench.load --before CHECKOUT [--listings N] [--rounds N]`.
 
 Runs the commands of a checkout and of this one in turn on one node, each with indices of its own: a load into nothing,
 a verification, updates of a twentieth of the listings and of one, a compaction, a rebuild of one company, and one of
 everything in which that twentieth is new. Prints seconds and processor seconds of the whole commands, and their peak
-memory; ratios are medians of the ratios of each round. `python -m bench` has the same steps without a comparison.
-Without `--before`, load and rebuild are compared with the same documents as ready-made bulk bodies, sent to an index
-with the same settings, as many at once. Segments are not merged.
+memory; ratios are medians of the ratios of each round. Segments are not merged. `python -m bench` has the same steps,
+of this checkout alone and with the default settings.
 """
 
 import argparse
 import asyncio
 import datetime as dt
-import os
-import random
 import tempfile
-import time
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
-from statistics import median
-from typing import Any, BinaryIO, NamedTuple
+from typing import NamedTuple
 
 import orjson
 import uvloop
-from elasticsearch import AsyncElasticsearch
-from elasticsearch.helpers import async_scan
 
-from bench.measure import Progress
+from bench.accounting import processor_seconds
+from bench.measure import Meter
 from bench.programs import OURS, MeasuredCommand, Used, Version, version
+from bench.questions import ENGINE, INDEXER
 from bench.results import Command, Commands, compared
 from bench.stage import unload
 from cluster.connection import ConnectionSettings, connect
 from embedded import EmbeddedCluster, NodeOptions
-from indexer import IndexerSettings
 from mappings import COMPANY, LISTING, RESOURCES
-from mappings.indices import index_body
 from sample import write_source
 
 _CHANGED = 20  # one in so many listings changes
 _SETTINGS = {"BROKERAGE_MERGE_AFTER_BUILD": "false", "BROKERAGE_KEPT_GENERATIONS": "1"}
-_LOAD, _REBUILD = "load", "rebuild"
 _LISTINGS, _COMPANIES = "listings.ndjson", "companies.ndjson"
 _SINGLE = b'"platform_company_id":"harbor-lane-homes"'
-_RAW = "raw-v0001"
-# Where documents lie in a file, and how many bytes each has.
-Places = list[tuple[int, int]]
 
 
 class Step(NamedTuple):
@@ -84,13 +73,13 @@ def write_sources(folder: Path, listings: int) -> dict[str, Step]:
                 of_single += 1
                 company.write(new)
     return {
-        _LOAD: Step(listings, ("reindex", str(first))),
+        "load": Step(listings, ("reindex", str(first))),
         "verification": Step(listings, ("verify", str(first))),
         f"update of 1 in {_CHANGED}": Step(changed, ("update", str(many))),
         "update of one": Step(1, ("update", str(one))),
         "compaction": Step(listings, ("compact", LISTING.alias)),
         "rebuild of one company": Step(of_single, ("reindex", str(single))),
-        _REBUILD: Step(listings, ("reindex", str(second))),
+        "rebuild": Step(listings, ("reindex", str(second))),
     }
 
 
@@ -106,8 +95,9 @@ def _run(url: str, ran: Version, prefix: str, step: Step, settings: Mapping[str,
     return MeasuredCommand("index", *step.arguments, environment=environment, ran=ran).wait()
 
 
-async def measure_commands(url: str, prefix: str, listings: int, progress: Progress) -> Commands:
+async def measure_commands(url: str, prefix: str, listings: int, meter: Meter) -> Commands:
     """Do each step once, with the settings that operators have, in indices of its own that are deleted afterwards."""
+    engine = {name: pid for name, pid in meter.processes.items() if name == ENGINE}
     connection = ConnectionSettings(url=(url,), prefix=prefix)
     taken: dict[str, Command] = {}
     with tempfile.TemporaryDirectory(prefix="bench-source-") as name:
@@ -115,9 +105,12 @@ async def measure_commands(url: str, prefix: str, listings: int, progress: Progr
         source_bytes = (Path(name) / "first" / _LISTINGS).stat().st_size
         index_bytes = 0
         for what, step in steps.items():
-            progress.report(f"commands: {what}")
+            meter.progress.report(f"commands: {what}")
+            before = processor_seconds(engine)
             used = await asyncio.to_thread(_run, url, OURS, prefix, step, {})
-            taken[what] = Command(step.records, used.seconds, used.processor, used.memory)
+            after = processor_seconds(engine)
+            cpu = {INDEXER: used.processor} | {name: after[name] - before[name] for name in engine}
+            taken[what] = Command(step.records, used.seconds, cpu, used.memory)
             index_bytes = index_bytes or await _primary_bytes(connection)
         await unload(connection)
     return Commands(listings, source_bytes, index_bytes, taken)
@@ -147,79 +140,18 @@ async def _compare_versions(url: str, steps: dict[str, Step], before: Path, roun
         compared("  memory", "MB", [(old.memory / 1e6, new.memory / 1e6) for old, new in pairs])
 
 
-async def _compare_with_bodies(url: str, steps: dict[str, Step], folder: Path, rounds: int) -> None:
-    connection, ran = ConnectionSettings(url=(url,), prefix="after-"), version(Path.cwd())
-    places: Places = []
-    taken = defaultdict[str, list[tuple[float, float]]](list)
-    async with connect(connection, connections=8, timeout=600) as client:
-        with (folder / "bodies").open("w+b") as bodies:
-            for _ in range(rounds):
-                ours = {}
-                for step in (_LOAD, _REBUILD):
-                    ours[step] = await asyncio.to_thread(_run, url, ran, connection.prefix, steps[step])
-                places = places or await _write_bodies(client, connection.alias(LISTING), bodies)
-                raw = await _send_bodies(client, places, bodies)
-                for step, used in ours.items():
-                    taken[step].append((raw, used.seconds))
-                await unload(connection)
-    for step, each in taken.items():
-        compared(step, "s", each, ("bodies", "indexer"))
-        print(f"{'':26} {len(places) / median(new for _, new in each):,.0f} records per second")
-
-
-async def _write_bodies(client: AsyncElasticsearch, index: str, bodies: BinaryIO) -> Places:
-    """Write the documents of an index with their bulk actions; return where each is, in random order as in a source."""
-    places: Places = []
-    async for hit in async_scan(client, index=index, size=500):
-        document = b"%b\n%b\n" % (orjson.dumps({"index": {"_id": hit["_id"]}}), orjson.dumps(hit["_source"]))
-        places.append((bodies.tell(), len(document)))
-        bodies.write(document)
-    bodies.flush()
-    random.Random(7).shuffle(places)  # noqa: S311 - no secret
-    return places
-
-
-async def _send_bodies(client: AsyncElasticsearch, places: Places, bodies: BinaryIO) -> float:
-    """Send the bodies as the indexer sends its own; return the seconds."""
-    body: dict[str, Any] = index_body(LISTING)
-    body["settings"] |= {"index.number_of_replicas": 0, "index.refresh_interval": "-1"}
-    await client.indices.create(index=_RAW, **body)
-    settings = IndexerSettings()
-    waiting = iter(range(0, len(places), settings.bulk_documents))
-
-    async def send() -> None:
-        for at in waiting:
-            parts = [
-                os.pread(bodies.fileno(), size, place) for place, size in places[at : at + settings.bulk_documents]
-            ]
-            # The client sends bytes as they are, which its types lack.
-            answer = await client.bulk(index=_RAW, operations=parts, filter_path="errors")  # type: ignore[arg-type]
-            if answer["errors"]:
-                raise SystemExit("Elasticsearch refused a document.")
-
-    started = time.perf_counter()
-    await asyncio.gather(*(send() for _ in range(settings.bulks_in_flight)))
-    seconds = time.perf_counter() - started
-    await client.indices.delete(index=_RAW)
-    return seconds
-
-
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--before", type=Path, help="the folder of a checkout of the other version")
+    parser.add_argument("--before", type=Path, required=True, help="the folder of a checkout of the other version")
     parser.add_argument("--listings", type=int, default=100_000, help="records to load")
     parser.add_argument("--rounds", type=int, default=3, help="how often each step is measured")
     parser.add_argument("--heap", type=int, default=2048, help="the node's heap in MB")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        steps = write_sources(folder, given.listings)
+        steps = write_sources(Path(name), given.listings)
         with EmbeddedCluster(NodeOptions(ephemeral=True, heap_mb=given.heap)) as cluster:
-            if given.before:
-                uvloop.run(_compare_versions(cluster.url, steps, given.before, given.rounds))
-            else:
-                uvloop.run(_compare_with_bodies(cluster.url, steps, folder, given.rounds))
+            uvloop.run(_compare_versions(cluster.url, steps, given.before, given.rounds))
 
 
 if __name__ == "__main__":

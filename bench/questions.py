@@ -23,6 +23,7 @@ TEXTBOOKS: Final = (UNSORTED, BY_IDENTIFIER, BY_COMPANY)
 ENGINE: Final = "Elasticsearch"
 DATABASE: Final = "PostgreSQL"
 CLIENT: Final = "client"
+INDEXER: Final = "indexer"
 
 COMPANY: Final = "summit-crest"
 ROOT: Final = "/v1"

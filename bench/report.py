@@ -14,6 +14,7 @@ from bench.questions import (
     CLIENT,
     ENGINE,
     FASTAPI,
+    INDEXER,
     POSTGRES,
     RAW,
     RELAY,
@@ -304,12 +305,12 @@ def _commands(commands: Commands | None) -> str:
             f"{step.records:,}",
             f"{step.seconds:.1f}",
             f"{step.records / step.seconds:,.0f}",
-            f"{step.cpu_seconds:.1f}",
+            *(f"{step.cpu_seconds[name]:.1f}" if name in step.cpu_seconds else "" for name in (INDEXER, ENGINE)),
             f"{step.memory / _MB:.0f}",
         ]
         for name, step in commands.taken.items()
     ]
-    head = ["command", "records", "s", "records per second", "CPU s of the indexer", "MB at most"]
+    head = ["command", "records", "s", "records per second", "CPU s, indexer", "CPU s, Elasticsearch", "MB at most"]
     source, index = (f"{size / _MB:,.0f} MB" for size in (commands.source_bytes, commands.index_bytes))
     return (
         f"### The indexer, {commands.listings:,} listings\n\n{table(head, rows)}\n\n"

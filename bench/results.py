@@ -100,7 +100,7 @@ class Command(msgspec.Struct):
 
     records: int
     seconds: float
-    cpu_seconds: float
+    cpu_seconds: dict[str, float]
     memory: int
 
 

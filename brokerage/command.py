@@ -18,6 +18,7 @@ _COMMANDS = {
     "subscriptions": ("brokerage.subscriptions:subscriptions", "Keep the addresses to which changes are pushed."),
     "deliver": ("brokerage.deliver:deliver", "Push changes to subscriptions until Ctrl-C."),
     "pull": ("brokerage.pull:pull", "Copy the data that an API key can read to DIR."),
+    "size": ("brokerage.size:size", "Estimate disks, nodes, workers, memory and processors."),
     "settings": ("brokerage.settings:settings", "List all settings, or those that contain WORD, with secrets masked."),
     "doctor": ("brokerage.doctor.command:doctor", "Check settings, Redis, Elasticsearch, indices and keys."),
     "openapi": ("brokerage.openapi:openapi", "Print the OpenAPI document that `/v1/openapi.json` serves."),

@@ -73,6 +73,6 @@ def results(milliseconds: Mapping[str, float], cpu: float = 1.0) -> Results:
         found.walks.append(Walk(seconds, 10, 10_000, {"Elasticsearch": 1.0}))
         taken = [Copied(time, 3_000_000, {SERVICE: 0.3, "Elasticsearch": 0.6}) for time in (1.0, 2.0, 3.0)]
         found.copies = Copies("two", 600, {"snapshot": taken}, 1.5, 80_000_000, 120_000_000)
-        update = Command(50, 2.0, 0.5, 100_000_000)
+        update = Command(50, 2.0, {"indexer": 0.5, "Elasticsearch": 1.5}, 100_000_000)
         found.commands = Commands(1000, 7_000_000, 2_000_000, {"update of 1 in 20": update})
     return found

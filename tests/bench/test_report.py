@@ -140,7 +140,7 @@ def test_the_page_holds_every_figure_and_every_arm(tmp_path: Path) -> None:
     assert _row(text, "pages per second, 64 clients: 2 workers / 1 worker")[::2] == ["reported", ""]
     assert _row(text, "snapshot") == ["2.00 (1.50 to 2.50)", "300", "3", "500.0", "1000.0"]
     assert "started in 1.5 s, and held 80 MB after the start and 120 MB at most" in text
-    assert _row(text, "update of 1 in 20") == ["50", "2.0", "25", "0.5", "100"]
+    assert _row(text, "update of 1 in 20") == ["50", "2.0", "25", "0.5", "1.5", "100"]
     assert "The source has 7 MB, the index after the load 2 MB." in text
     assert "1,000 listings, 600 of them of the largest company" in text
     assert {answers for answers in EVERYONE if f"\n| {answers} |" not in text} == set()
