@@ -1,7 +1,7 @@
 """A stranger's path with a stopwatch, in an empty home: `python -m tests.stopwatch [--keep DIR]`.
 
-It prints the time of each command, and the time, the commands and the questions of each part: from a clone to the first page, from a
-key to a verified copy, from an own CSV file to the first page, and a new filter with its test.
+It prints the time of each command, and the time, the commands and the questions of each part: from a clone to the first
+page, from a key to a verified copy, from an own CSV file to the first page, and a new filter with its test.
 """
 
 import argparse
