@@ -14,7 +14,7 @@ from rich.table import Table
 
 import indexer
 from brokerage.completion import files
-from brokerage.help import INDEX_EXITS, epilog
+from brokerage.help import epilog
 from brokerage.index.runner import (
     JSON_OPTION,
     RESOURCE_CHOICE,
@@ -37,7 +37,8 @@ from indexer.reporting.report import FaultKind, listed
         "brokerage index check listings.toml",
         "brokerage index check data --html report.html",
         "brokerage index check changes.ndjson.gz --resource listings --json",
-        exits=INDEX_EXITS,
+        exits="0 every line can be served, 1 bad lines, or a load would be refused, 2 usage, settings or source error, "
+        "130 SIGINT, 143 SIGTERM",
     )
 )
 @click.argument("source", shell_complete=files)
