@@ -28,7 +28,7 @@ from cluster.settings import load_settings
 from cluster.terminal import counted
 from indexer.documents.companies import new_company_advice
 from indexer.inspection import FieldSummary, ResourceCheck, SourceCheck, check_source
-from indexer.reporting.displays import reasons_of
+from indexer.reporting.displays import reasons_of, rounded_fields
 from indexer.reporting.report import FaultKind, listed
 
 
@@ -117,7 +117,7 @@ def headline(resource: ResourceCheck) -> str:
         "bad": resource.bad,
         f"rows left out{reasons_of(resource.skip_reasons)}": resource.skipped,
         "deleted": resource.deleted,
-        "values rounded": resource.rounded,
+        f"values rounded{rounded_fields(resource.roundings)}": resource.rounded,
         "values corrected": resource.corrected,
     }
     others = "".join(f", {count:,} {name}" for name, count in counts.items() if count or name == "bad")
