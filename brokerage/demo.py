@@ -163,7 +163,8 @@ def demo(port: int, listings: int) -> None:
     """Serve sample data from an embedded Elasticsearch until Ctrl-C.
 
     The first start downloads Elasticsearch and generates the data; later starts take seconds. If ELASTICSEARCH_URL is
-    set, the demo uses that cluster, with its own index names.
+    set, the demo uses that cluster, with its own index names. The operators' console is on BROKERAGE_METRICS_PORT, by
+    default --port + 1000.
     """
     signal.signal(signal.SIGTERM, _exit_on_sigterm)
     started = time.monotonic()

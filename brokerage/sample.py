@@ -7,7 +7,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from brokerage.help import epilog
-from brokerage.tables import print_table
+from brokerage.tables import plain_table, print_table
 from brokerage_feed.terminal import echo
 from cluster.terminal import SafeConsole
 from sample import SampleError, SourceSummary, sold_count, write_source
@@ -53,8 +53,8 @@ def _write(directory: Path, listings: int, seed: int) -> SourceSummary:
 
 
 def _table(summary: SourceSummary) -> Table:
-    table = Table("resource")
-    table.add_column("records", justify="right")
+    table = plain_table("Resource", folded=())
+    table.add_column("Records", justify="right")
     for resource, count in summary.counts.items():
         table.add_row(resource, f"{count:,}")
     return table

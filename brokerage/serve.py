@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 
 import rich_click as click
@@ -12,7 +13,7 @@ from brokerage_feed.terminal import echo
 from cluster.connection import ConnectionSettings
 from cluster.settings import load_settings
 from cluster.terminal import counted
-from service.capabilities import load_service_settings
+from service.capabilities import load_service_settings, require_known_capabilities
 from service.settings import ServiceSettings
 from service.telemetry.logs import configure_logging
 from service.workers.supervisor import Supervisor, WorkerPoolConfig
@@ -40,13 +41,24 @@ def serve(host: str | None, port: int | None, workers: int | None) -> None:
         port = listeners[0].port
         host_text = f"[{plan.settings.host}]" if ":" in plan.settings.host else plan.settings.host
         if len(listeners) > 1 and _counts_alone(plan.settings):
-            echo("each worker enforces rate limits by itself: set BROKERAGE_REDIS_URL to share them")
+            echo("each worker has rate limits of its own: set BROKERAGE_REDIS_URL to share them")
+        for name, address in _pages(plan.settings, f"http://{host_text}:{port}"):
+            echo(f"{name}: {address}")
         echo(f"serving on http://{host_text}:{port}/v1 with {counted(len(listeners), 'worker')}; Ctrl-C stops")
         if len(listeners) == 1:
             run_server(plan.settings, plan.connection, listeners=listeners[0])
             return
         configure_logging(plan.settings.log_format)
         sys.exit(Supervisor(lambda: _read_plan(host, port, workers), listeners).run())
+
+
+def _pages(settings: ServiceSettings, root: str) -> Iterator[tuple[str, str]]:
+    """Yield what people open in a browser."""
+    left_out = require_known_capabilities(settings.without)
+    if "site" not in left_out:
+        yield "documentation for partners", f"{root}/docs"
+    if settings.metrics_port and "console" not in left_out:
+        yield "console", f"http://{settings.metrics_host}:{settings.metrics_port}/console"
 
 
 def _counts_alone(settings: ServiceSettings) -> bool:

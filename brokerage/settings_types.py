@@ -30,7 +30,7 @@ PullSettings = make_dataclass(
 
 @dataclass(frozen=True)
 class NodeSettings:
-    """Heap and download source of the embedded node, which reads them by itself."""
+    """Heap and download source of the embedded node, which reads its settings itself."""
 
     heap_mb: int = setting(HEAP_SETTING, DEFAULT_HEAP_MB, "Heap of each embedded node, in megabytes.")
     repository: str = setting(REPOSITORY_SETTING, "", "Maven repository to download the embedded node from.")

@@ -458,7 +458,7 @@ def rotate(name: str, *, overlap: dt.timedelta, as_json: bool) -> None:
         return await store.edit(name, secret=secret, replaced_secret=known.secret, replaced_until=ends)
 
     secret = _with_store(replace).secret
-    ends = f"by {until:%Y-%m-%d %H:%M} UTC" if overlap else "at once"
+    ends = f"by {until:%Y-%m-%d %H:%M} UTC" if overlap else "immediately"
     _print_secret(name, secret, f"The one before stops signing {ends}.", as_json=as_json)
 
 
@@ -477,7 +477,7 @@ def delete(name: str) -> None:
 def test(name: str) -> None:
     """Send NAME a signed delivery without data from this host, and print the answer.
 
-    If it is accepted, what waits for NAME is attempted at once.
+    If it is accepted, what waits for NAME is attempted immediately.
     """
     subscription = _with_store(lambda store: store.get(name)).subscription
     with exit_on_error():

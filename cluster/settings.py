@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import msgspec
 
@@ -18,6 +18,7 @@ _PREFIX = "BROKERAGE_"
 # Variables that Kubernetes adds to each container for a service whose name begins with `brokerage-`.
 _KUBERNETES_SERVICE = re.compile(r".*_(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT_\d+_(?:TCP|UDP|SCTP)(?:_[A-Z]+)?)")
 _ADDRESS_OF_SERVICE = re.compile(r"(?:tcp|udp|sctp)://.*")
+_WANTED = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
 class SettingError(ValueError):
@@ -69,7 +70,8 @@ def _convert(variable: str, text: str, kind: Any) -> object:
     try:
         return msgspec.convert(text, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise SettingError(f"{variable}={text!r} is not valid: {error}.") from error
+        wanted = _WANTED.get(kind) or f"one of {', '.join(get_args(kind) or kind)}"
+        raise SettingError(f"{variable}={text!r} is not valid: use {wanted}.") from error
 
 
 def unknown_settings(environ: Mapping[str, str], kinds: Iterable[type[Any]]) -> dict[str, str | None]:

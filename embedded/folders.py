@@ -78,7 +78,7 @@ def _lock_home(root: Path, report: ProgressCallback) -> Iterator[None]:
 
 
 def _complete(root: Path, lock: ArtifactLock, report: ProgressCallback) -> None:
-    report(StartProgress(f"checking {len(lock.artifacts)} jars"))
+    report(StartProgress(f"checking {len(lock.artifacts)} files of Elasticsearch"))
     artifacts = {root / _path_of(artifact): artifact for artifact in lock.artifacts}
     missing = {path: artifact for path, artifact in artifacts.items() if not artifact.matches(path)}
     if missing:

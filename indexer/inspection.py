@@ -31,6 +31,7 @@ from indexer.reporting.report import (
     FaultTally,
     OnProgress,
     ResourceReport,
+    RoundedField,
     RunStage,
     RunSummary,
     excess_emptied,
@@ -65,6 +66,7 @@ class ResourceCheck:
     references: list[ReferenceCheck] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)  # of damaged cells
     fills: list[FilledField] = field(default_factory=list)
+    roundings: list[RoundedField] = field(default_factory=list)  # of `rounded`
 
     @property
     def has_fields(self) -> bool:
@@ -177,6 +179,7 @@ def _inspect(
         statistics.summaries,
         *emptied,
         fills=fills,
+        roundings=report.roundings,
     )
 
 

@@ -62,7 +62,7 @@ async def _roll_back(context: IndexerContext, resource: Resource, on_wait: Calla
 
 def _target(present: Generations, resource: Resource) -> tuple[str, str]:
     if len(present.history) < 2:
-        raise RefusedError(f"{resource.alias} has no earlier generation to roll back to.")
+        raise RefusedError(f"{resource.alias} has no earlier version to roll back to.")
     live, target = present.history[:2]
     if present.fingerprint(target) != schema_fingerprint(resource):
         raise RefusedError(

@@ -99,7 +99,7 @@ class IndexerSettings:
     )
     dead_letter_folder: str = setting("BROKERAGE_DEAD_LETTER_DIR", "dead-letters", "Folder of the dead-letter files.")
     kept_generations: int = setting(
-        "BROKERAGE_KEPT_GENERATIONS", 2, "Generations to keep of each index, including the live one."
+        "BROKERAGE_KEPT_GENERATIONS", 2, "Versions to keep of each index, including the live one."
     )
     refresh_interval: str = setting("BROKERAGE_REFRESH_INTERVAL", "1s", "Refresh interval of live indices.")
     shards: tuple[str, ...] = setting(
@@ -114,7 +114,7 @@ class IndexerSettings:
         REPLICAS_SETTING, "0-1", "Replicas of live indices: a number, or a range that follows the nodes."
     )
     merge: bool = setting(
-        "BROKERAGE_MERGE_AFTER_BUILD", default=True, note="Merge a new generation into one segment before use."
+        "BROKERAGE_MERGE_AFTER_BUILD", default=True, note="Merge a new index version into one segment before use."
     )
     publishes_after_swap: bool = setting(
         "BROKERAGE_PUBLISH_AFTER_SWAP",
@@ -122,7 +122,7 @@ class IndexerSettings:
         note="Run `index publish` once a rebuild is live.",
     )
     green_seconds: int = setting(
-        "BROKERAGE_GREEN_SECONDS", 60, "Seconds to wait for a new generation's replica before going live without it."
+        "BROKERAGE_GREEN_SECONDS", 60, "Seconds to wait for the replica of a new version before going live without it."
     )
     lock_wait_seconds: float = setting(
         "BROKERAGE_LOCK_WAIT_SECONDS",

@@ -1,7 +1,7 @@
 """A stranger's path with a stopwatch, in an empty home: `python -m tests.stopwatch [--keep DIR]`.
 
-It prints the time, the commands and the questions of each part: from a clone to the first page, from a key to a
-verified copy, from an own CSV file to the first page, and a new filter with its test.
+It prints the time of each command, and the time, the commands and the questions of each part: from a clone to the first
+page, from a key to a verified copy, from an own CSV file to the first page, and a new filter with its test.
 """
 
 import argparse
@@ -46,19 +46,20 @@ class Stopwatch:
     def run(self, command: str, **variables: str) -> str:
         self.commands.append(command)
         folder = self.clone if self.clone.exists() else self.clone.parent
-        given = self.environment | variables
+        given, began = self.environment | variables, time.monotonic()
         ended = subprocess.run(  # noqa: S602 - the commands of the README
             command, shell=True, cwd=folder, env=given, capture_output=True, text=True, check=False
         )
         if ended.returncode:
             sys.exit(f"{command} ended with {ended.returncode}:\n{ended.stdout}{ended.stderr}")
+        _print_time(command, began)
         return ended.stdout
 
     @contextmanager
     def started(self, command: str, ready: str) -> Iterator[str]:
         """Run a command until it is left; yield what it printed up to the moment when an address answers."""
         self.commands.append(command)
-        log = self.clone / f"{len(self.commands)}.log"
+        log, began = self.clone / f"{len(self.commands)}.log", time.monotonic()
         with log.open("wb") as out:
             process = subprocess.Popen(  # noqa: S602
                 f"exec {command}", shell=True, cwd=self.clone, env=self.environment, stdout=out, stderr=out
@@ -69,6 +70,7 @@ class Stopwatch:
                     if process.poll() is not None or time.monotonic() > latest:
                         sys.exit(f"{command} does not answer at {ready}:\n{log.read_text()}")
                     time.sleep(0.1)
+                _print_time(command, began)
                 yield log.read_text()
             finally:
                 process.terminate()
@@ -80,6 +82,10 @@ class Stopwatch:
         yield
         seconds = time.monotonic() - began
         print(f"{name:<32} {seconds:6.1f} s  {len(self.commands)} commands  {questions} questions", flush=True)
+
+
+def _print_time(command: str, began: float) -> None:
+    print(f"{'':<4}{time.monotonic() - began:6.1f} s  {command.partition(chr(10))[0][:90]}", flush=True)
 
 
 def _answers(url: str, key: str = "") -> bool:

@@ -4,15 +4,8 @@ import rich_click as click
 
 from brokerage.help import INDEX_EXITS, LazyGroup, epilog
 
+# In the order of their use.
 _COMMANDS = {
-    "check": (
-        "brokerage.index.inspect_source:check",
-        "Read all of SOURCE, and report its faults, fields, identifiers and references. Elasticsearch is not needed.",
-    ),
-    "compact": (
-        "brokerage.index.maintain:compact",
-        "Defragment indices after many updates, which makes reads fast again.",
-    ),
     "load": (
         "brokerage.index.load_tables:load",
         "Load the CSV files, archives or folders of a company: draft their column map, check it, ask, and load.",
@@ -21,34 +14,26 @@ _COMMANDS = {
         "brokerage.index.load_tables:map_files",
         "Draft a column map (TOML) from CSV files, archives or folders.",
     ),
-    "prune": (
-        "brokerage.index.maintain:prune",
-        "Delete old index versions, leftovers of builds, and records of old deletions.",
-    ),
-    "publish": (
-        "brokerage.index.publish:publish",
-        "Write files of each company and resource to TARGET, a folder or an object store, by default "
-        "BROKERAGE_EXPORTS.",
+    "check": (
+        "brokerage.index.inspect_source:check",
+        "Read all of SOURCE, and report its faults, fields, identifiers and references. Elasticsearch is not needed.",
     ),
     "reindex": (
         "brokerage.index.load:reindex",
         "Replace the records of the companies that SOURCE covers, and go live with all of them after checks.",
     ),
-    "repair-clock": (
-        "brokerage.index.maintain:repair_clock",
-        "Fix timestamps and watermarks that were written while a clock was ahead.",
+    "update": (
+        "brokerage.index.load:update",
+        "Apply the records and deletions of SOURCE to the live indices, in any order.",
     ),
     "replicate": (
         "brokerage.index.replicate:replicate",
         "Copy listings, sold listings, agents, offices and teams from the RESO Web API at URL, and follow its changes.",
     ),
-    "restored": (
-        "brokerage.index.maintain:restored",
-        "Tell consumers that Elasticsearch was restored: by default for all resources.",
-    ),
-    "rollback": (
-        "brokerage.index.maintain:rollback",
-        "Restore the previous index version of RESOURCE, with all updates since it was replaced.",
+    "verify": (
+        "brokerage.index.verify:verify",
+        "Compare the live records with SOURCE, those of the companies that it covers; or all with the previous "
+        "version.",
     ),
     "status": (
         "brokerage.index.maintain:status",
@@ -58,14 +43,30 @@ _COMMANDS = {
         "brokerage.index.troubles:troubles",
         "List the records whose newest line could not be read, so that they are not served as their source says.",
     ),
-    "update": (
-        "brokerage.index.load:update",
-        "Apply the records and deletions of SOURCE to the live indices, in any order.",
+    "rollback": (
+        "brokerage.index.maintain:rollback",
+        "Restore the previous index version of RESOURCE, with all updates since it was replaced.",
     ),
-    "verify": (
-        "brokerage.index.verify:verify",
-        "Compare the live records with SOURCE, those of the companies that it covers; or all with the previous "
-        "generation.",
+    "publish": (
+        "brokerage.index.publish:publish",
+        "Write files of each company and resource to TARGET, a folder or an object store, by default "
+        "BROKERAGE_EXPORTS.",
+    ),
+    "compact": (
+        "brokerage.index.maintain:compact",
+        "Defragment indices after many updates, which makes reads fast again.",
+    ),
+    "prune": (
+        "brokerage.index.maintain:prune",
+        "Delete old index versions, leftovers of builds, and records of old deletions.",
+    ),
+    "restored": (
+        "brokerage.index.maintain:restored",
+        "Tell consumers that Elasticsearch was restored: by default for all resources.",
+    ),
+    "repair-clock": (
+        "brokerage.index.maintain:repair_clock",
+        "Fix timestamps and watermarks that were written while a clock was ahead.",
     ),
 }
 

@@ -14,7 +14,7 @@ from rich.table import Table
 
 import indexer
 from brokerage.completion import files
-from brokerage.help import INDEX_EXITS, epilog
+from brokerage.help import epilog
 from brokerage.index.runner import (
     JSON_OPTION,
     RESOURCE_CHOICE,
@@ -28,7 +28,7 @@ from cluster.settings import load_settings
 from cluster.terminal import counted
 from indexer.documents.companies import new_company_advice
 from indexer.inspection import FieldSummary, ResourceCheck, SourceCheck, check_source
-from indexer.reporting.displays import reasons_of
+from indexer.reporting.displays import reasons_of, rounded_fields
 from indexer.reporting.report import FaultKind, listed
 
 
@@ -37,7 +37,8 @@ from indexer.reporting.report import FaultKind, listed
         "brokerage index check listings.toml",
         "brokerage index check data --html report.html",
         "brokerage index check changes.ndjson.gz --resource listings --json",
-        exits=INDEX_EXITS,
+        exits="0 every line can be served, 1 bad lines, or a load would be refused, 2 usage, settings or source error, "
+        "130 SIGINT, 143 SIGTERM",
     )
 )
 @click.argument("source", shell_complete=files)
@@ -116,7 +117,7 @@ def headline(resource: ResourceCheck) -> str:
         "bad": resource.bad,
         f"rows left out{reasons_of(resource.skip_reasons)}": resource.skipped,
         "deleted": resource.deleted,
-        "values rounded": resource.rounded,
+        f"values rounded{rounded_fields(resource.roundings)}": resource.rounded,
         "values corrected": resource.corrected,
     }
     others = "".join(f", {count:,} {name}" for name, count in counts.items() if count or name == "bad")

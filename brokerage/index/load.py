@@ -78,12 +78,12 @@ def reindex(  # noqa: PLR0913 - one parameter for each option
     """Replace the records of the companies that SOURCE covers, and go live with all of them after checks.
 
     SOURCE covers the companies of --company, or those that it declares, or those that it holds, and must be complete
-    for them: records that it lacks are deleted. Records of other companies stay as they are. Updates may run
-    meanwhile. SOURCE is a folder with companies.ndjson, offices.ndjson,
-    agents.ndjson, teams.ndjson, listings.ndjson and sold_listings.ndjson, each of which is optional and may be .gz or
-    .zst; one such file; the .toml file of a column map over tables, or a folder of these; or - for standard input. An
-    interrupted build resumes. Invalid records go to a dead-letter file. With BROKERAGE_PUBLISH_AFTER_SWAP, what is live
-    then is published as files (`brokerage index publish`).
+    for them: records that it lacks are deleted. Records of other companies stay as they are. Updates may run at the
+    same time. SOURCE is a folder with companies.ndjson, offices.ndjson, agents.ndjson, teams.ndjson, listings.ndjson
+    and sold_listings.ndjson, each of which is optional and may be .gz or .zst; one such file; the .toml file of a
+    column map over tables, or a folder of these; or - for standard input. An interrupted build resumes. Invalid records
+    go to a dead-letter file. With BROKERAGE_PUBLISH_AFTER_SWAP, what is live then is published as files (`brokerage
+    index publish`).
     """
     chosen = [RESOURCES_BY_NAME[name] for name in resources] or RESOURCES
     default = RESOURCES_BY_NAME[resources[0]] if len(resources) == 1 else None
@@ -145,10 +145,10 @@ def rebuild(source: indexer.Source, request: indexer.RebuildRequest, *, as_json:
 def update(*, source: str, resource: str | None, companies: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
     """Apply the records and deletions of SOURCE to the live indices, in any order.
 
-    SOURCE is as for reindex; - applies lines from standard input as they arrive. A line is an envelope, which must have
-    a "resource" unless its file or --resource names one. An older version never overwrites a newer one, so a source can
-    be applied again at any time. With --company, or if SOURCE declares companies, lines of other companies and
-    identifiers that another company has are invalid.
+    SOURCE is as for reindex; - applies lines from standard input as they arrive. A line has a record, its company and
+    its time, and a "resource" unless its file or --resource names one. An older state never overwrites a newer one, so
+    a source can be applied again at any time. With --company, or if SOURCE declares companies, lines of other companies
+    and identifiers that another company has are invalid.
     """
     default = RESOURCES_BY_NAME[resource] if resource else None
     covered = coverage_request(companies)

@@ -207,8 +207,8 @@ def compact(*, resources: tuple[str, ...], as_json: bool) -> None:
 
     An index is fragmented if more than one document in a hundred of a shard is deleted, or if a shard has more than 50
     segments; `brokerage index status` shows both. Others stay as they are. One index is merged at a time, once no data
-    node uses more than 75 % of its processors. Updates, rebuilds and readers may run meanwhile. The merge needs free
-    disk space of the size of the largest shard on each node that has one.
+    node uses more than 75 % of its processors. Updates, rebuilds and readers may run at the same time. The merge needs
+    free disk space of the size of the largest shard on each node that has one.
     """
     chosen = [RESOURCES_BY_NAME[name] for name in resources or RESOURCES_BY_NAME]
     display = _CompactionDisplay(as_json=as_json)

@@ -117,9 +117,8 @@ def publish(*, target: str | None, companies: tuple[str, ...], as_json: bool) ->
     the digest. If BROKERAGE_EXPORTS names the folder, the service sends them; if it names the object store, as
     s3://bucket/prefix, gs://bucket/prefix or az://container/prefix, the service redirects to them. Each publication
     replaces the one before once it is whole; BROKERAGE_EXPORTS_KEPT of them stay, and each for BROKERAGE_EXPORTS_HOURS.
-    If nothing has changed, the files stay as they are. Next to the JSON there are typed
-    tables in Parquet, see BROKERAGE_EXPORTS_PARQUET. A run that is stopped resumes. Updates, rebuilds and readers may
-    run meanwhile.
+    If nothing has changed, the files stay as they are. Next to the JSON there are typed tables in Parquet, see
+    BROKERAGE_EXPORTS_PARQUET. A run that is stopped resumes. Updates, rebuilds and readers may run at the same time.
     """
     run_publication(target, companies, as_json=as_json)
 

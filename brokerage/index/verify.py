@@ -62,7 +62,7 @@ def verify(  # noqa: PLR0913 - what is compared with what, and how it is printed
     companies: tuple[str, ...],
     all_companies: bool,
 ) -> None:
-    """Compare the live records with SOURCE, those of the companies that it covers; or all with the previous generation.
+    """Compare the live records with SOURCE, those of the companies that it covers; or all with the previous version.
 
     Reports missing, surplus and different records; with --full also records whose stored bytes were altered. Records
     that changed since, and invalid lines of the source, are reported but are not errors. A first name that is a
@@ -109,7 +109,7 @@ def _compare(
 
 def _lines(result: VerificationResult) -> Iterator[str]:
     if result.index is None:
-        yield f"{result.resource}: {result.reference} has records, but no generation is live."
+        yield f"{result.resource}: {result.reference} has records, but no version is live."
         return
     rate = result.compared / max(result.seconds, 0.001)
     compared = f"{result.compared:,} of {result.reference} in {result.index}"

@@ -133,11 +133,11 @@ _EPILOG = "\n\n".join(
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines on a terminal as well.")
 def pull(**options: Any) -> None:
-    """Copy the data that an API key can read to DIR: first published files or a snapshot, then changes.
+    """Copy the data that an API key can read to DIR.
 
-    The copy is DIR/copy.sqlite3, with typed columns for each resource, and can be read at any time. An interrupted pull
-    leaves the copy consistent and resumes. Digests verify that the copy equals the data of the service; records that
-    differ are reported and fetched again.
+    It takes published files or a snapshot first, then changes. The copy is DIR/copy.sqlite3, with typed columns for
+    each resource, and can be read at any time. An interrupted pull leaves the copy consistent and resumes. Digests
+    verify that the copy equals the data of the service; records that differ are reported and fetched again.
     """
     reject_unknown_variables(os.environ)
     run_command(**options)

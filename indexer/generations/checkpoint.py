@@ -39,7 +39,7 @@ class BuildBasis(msgspec.Struct, frozen=True):
         """Return why a build on this basis cannot resume on that of now, None if it can."""
         conditions = {
             "the source has changed since": self.source == now.source,
-            "another generation is live since": (self.live, self.epoch_id) == (now.live, now.epoch_id),
+            "another version is live since": (self.live, self.epoch_id) == (now.live, now.epoch_id),
             "this program declares another schema": self.fingerprint == now.fingerprint,
             "the known companies have changed since": self.companies == now.companies,
             "it covers other companies": self.covered == now.covered,

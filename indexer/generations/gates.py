@@ -107,10 +107,10 @@ async def _name_future_records(candidate: Candidate) -> None:
 def count_objection(settings: IndexerSettings, before: int, after: int) -> str | None:
     """Return the objection to the number of live records, which was `before`, None if there is none."""
     if before and not after:
-        return f"has no records, the live generation has {before:,}: the source may be incomplete"
+        return f"has no records, the live version has {before:,}: the source may be incomplete"
     if after - before > tolerated_count(settings.growth_limit, before):
         return (
-            f"has {after:,} records, the live generation has {before:,}: it gains more than BROKERAGE_GROWTH_LIMIT "
+            f"has {after:,} records, the live version has {before:,}: it gains more than BROKERAGE_GROWTH_LIMIT "
             f"({settings.growth_limit:g}) allows"
         )
     return None

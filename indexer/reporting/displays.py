@@ -20,6 +20,7 @@ from indexer.reporting.report import (
     EVERY_COMPANY_COVERED,
     EmptiedField,
     ResourceReport,
+    RoundedField,
     RunStage,
     RunSummary,
     fault_lines,
@@ -210,7 +211,7 @@ def _counts_line(report: ResourceReport) -> str:
     }
     skipped = [f"{counted(report.skipped, 'row')} left out{reasons_of(report.skip_reasons)}"] if report.skipped else []
     details = [f"{report.read:,} read", *skipped, *(f"{count:,} {name}" for name, count in counts.items() if count)]
-    details += [_rounded(report)] if report.rounded else []
+    details += [f"{report.rounded:,} numbers rounded{rounded_fields(report.roundings)}"] if report.rounded else []
     details += [_emptied(report.emptied)] if report.emptied else []
     starts = {
         RunStage.SWAPPED: f" {report.documents:,} live in {report.generation};",
@@ -253,11 +254,10 @@ def _coverage(report: ResourceReport) -> str:
     return f"{covers}{others}{f'; vanished: {vanished}' if vanished else ''}"
 
 
-def _rounded(report: ResourceReport) -> str:
-    """Return the count of rounded numbers and the fields that have most of them, each with an example."""
-    most = sorted(report.roundings, key=lambda rounding: -rounding.count)
-    named = [(rounding.count, rounding.field, f"{rounding.given} to {rounding.whole}") for rounding in most]
-    return f"{report.rounded:,} numbers rounded{_of_fields(named)}"
+def rounded_fields(roundings: Sequence[RoundedField]) -> str:
+    """Return the fields that have most of the rounded numbers, in parentheses, each with an example."""
+    most = sorted(roundings, key=lambda rounding: -rounding.count)
+    return _of_fields([(rounding.count, rounding.field, f"{rounding.given} to {rounding.whole}") for rounding in most])
 
 
 def problem_lines(report: ResourceReport) -> Iterator[str]:

@@ -352,9 +352,9 @@ async def _pairs(context: IndexerContext, resources: Collection[Resource]) -> li
         if len(history) > 1:
             pairs.append(_GenerationPair(lifecycle, resource, history[0], history[1]))
         elif resources:
-            raise RefusedError(f"{resource.alias} has no earlier generation to compare with: specify a SOURCE.")
+            raise RefusedError(f"{resource.alias} has no earlier version to compare with: specify a SOURCE.")
     if not pairs:
-        raise RefusedError("There is no earlier generation to compare with: specify a SOURCE.")
+        raise RefusedError("There is no earlier version to compare with: specify a SOURCE.")
     return pairs
 
 
@@ -364,16 +364,16 @@ async def _pair(context: IndexerContext, resources: Collection[Resource], genera
     parsed = parse_generation(earlier)
     by_alias = {context.connection.alias(resource): resource for resource in RESOURCES}
     if parsed is None or parsed.alias not in by_alias:
-        raise RefusedError(f"{generation} is not the name of a generation, such as listings-v0003.")
+        raise RefusedError(f"{generation} is not the name of an index version, such as listings-v0003.")
     resource = by_alias[parsed.alias]
     if set(resources) - {resource}:
-        raise RefusedError(f"{generation} is a generation of {resource.alias}: do not specify other resources.")
+        raise RefusedError(f"{generation} is a version of {resource.alias}: do not specify other resources.")
     lifecycle = GenerationLifecycle(context, resource)
     present = await lifecycle.generations()
     if earlier not in present.metas:
         raise RefusedError(f"{earlier} does not exist. Generations: {', '.join(present.metas) or 'none'}.")
     if present.live is None or present.live == earlier:
-        raise RefusedError(f"{earlier} can only be compared with another generation, and no other one is live.")
+        raise RefusedError(f"{earlier} can only be compared with another version, and no other one is live.")
     return _GenerationPair(lifecycle, resource, present.live, earlier)
 
 

@@ -28,6 +28,7 @@ _TIMED_OUT = b"search_timeout_exception"
 # index, and an index of another version that lacks a field of the query.
 _MISSING_FIELD_MESSAGES = (b"No field mapping can be found for the field", b"in order to sort on")
 _MISSING = "missing"
+_NO_INDEX = re.compile(rb'\{"error":\{"root_cause":\[\{"type":"index_not_found_exception","reason":"([^"\\]+)"')
 _CAUSE_KINDS = {b"task_cancelled_exception": "cancelled", b"index_closed_exception": _MISSING}
 
 
@@ -49,8 +50,8 @@ def malformed_response(response: bytes | bytearray) -> EngineUnavailable:
 
 def status_failure(status: int, response: bytes | bytearray, query: bytes | None) -> ApiError:
     """Return the error for a status other than 200; the text of Elasticsearch goes to the log only."""
-    reason = f"Elasticsearch responded {status}: {logged_text(response)}"
     kind = _kind(status, response)
+    reason = f"Elasticsearch responded {status}: {logged_text(response)}"
     if kind == "timeout":
         return count_failure(kind, DeadlineExceeded())
     if kind == "node":
@@ -85,8 +86,9 @@ def _lacks_field(status: int, response: bytes | bytearray) -> bool:
 
 
 def logged_text(raw: bytes | bytearray) -> str:
-    """Return the beginning of a response or a query."""
-    return raw[:_LOGGED_BYTES].decode(errors="replace")
+    """Return the beginning of a response or a query; of a missing index, as before the first load, only a sentence."""
+    missing = _NO_INDEX.match(raw)
+    return (missing[1] if missing else raw[:_LOGGED_BYTES]).decode(errors="replace")
 
 
 # Elasticsearch writes these members first and in this order; any other response is parsed. Skipped shards count as

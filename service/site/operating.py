@@ -36,8 +36,10 @@ OPERATING_PAGES: dict[str, tuple[str, ...]] = {
     ),
     "How to": ("replicating.md", "operating-a-cluster.md", "backup-and-restore.md", "upgrading.md", "audit.md"),
     "Reference": (
+        "operating/record-lines.md",
         "operating/column-maps.md",
         "operating/settings.md",
+        "operating/metrics.md",
         "elasticsearch-rights.md",
         "sizing.md",
         "security.md",

@@ -48,6 +48,12 @@ def test_a_source_without_faults_exits_with_0(tmp_path: Path) -> None:
     assert (text.returncode, text.stderr) == (0, "")
 
 
+def test_a_report_names_the_fields_whose_values_are_rounded(tmp_path: Path) -> None:
+    (tmp_path / "listings.csv").write_text("id,price\n1,100.4\n2,99.5\n3,7\n")
+    text = run(tmp_path, str(tmp_path / "map.toml"))
+    assert "listings: 3 lines, 0 bad, 2 values rounded (2 ListPrice, such as 100.4 to 100)." in text.stdout
+
+
 def test_a_source_that_cannot_be_read_exits_with_2(tmp_path: Path) -> None:
     text = run(tmp_path, str(tmp_path / "map.toml"))
     assert text.returncode == 2

@@ -99,7 +99,7 @@ def test_a_resource_that_is_not_live_is_reported(
         client.indices.delete(index=f"{prefix}teams-v0001")
     printed = verify(source)
     assert printed.returncode == 1
-    assert printed.stdout.splitlines()[1] == "teams: the source has records, but no generation is live."
+    assert printed.stdout.splitlines()[1] == "teams: the source has records, but no version is live."
 
 
 def test_without_a_source_the_earlier_generation_is_compared(
@@ -107,7 +107,7 @@ def test_without_a_source_the_earlier_generation_is_compared(
 ) -> None:
     refused = verify()
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert refused.stderr == "There is no earlier generation to compare with: specify a SOURCE.\n"
+    assert refused.stderr == "There is no earlier version to compare with: specify a SOURCE.\n"
     write(source, {TEAM: TEAMS[1:]})
     assert invoke("index", "reindex", str(source), "teams", environment=on_engine).returncode == 0
     for arguments in ([], ["teams"], ["--against", "teams-v0001"]):

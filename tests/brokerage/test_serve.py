@@ -45,7 +45,8 @@ def test_the_service_answers_until_it_is_stopped(
         started = service.workers(workers if workers > 1 else 0)
         assert service.stop(number) == 0
         assert "Traceback" not in service.output
-        assert ("each worker enforces rate limits by itself" in service.output) == (workers == 2)
+        assert ("each worker has rate limits of its own" in service.output) == (workers == 2)
+        assert f"documentation for partners: http://127.0.0.1:{port}/docs\n" in service.output
     assert _status(port) == 0
     assert not any(is_running(pid) for pid in started)
 

@@ -61,7 +61,7 @@ def test_a_secret_is_replaced(run: Run, key_id: str, signature: str, member: str
     assert json.loads(rotated.stdout)[member] != json.loads(made.stdout)[member]
     assert "whs" not in run("list", "--json").stdout
     text = run("rotate", "crm", "--overlap", "0").stdout
-    assert "The one before stops signing at once." in text
+    assert "The one before stops signing immediately." in text
 
 
 @pytest.mark.parametrize(

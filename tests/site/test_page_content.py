@@ -242,6 +242,15 @@ async def test_the_program_waits_and_asks_again(served: RunningService, tmp_path
     assert served.key.encode() not in reported
 
 
+async def test_the_program_says_why_a_request_is_rejected(served: RunningService, tmp_path: Path) -> None:
+    walk, _ = _code("walk", "python")
+    process = await _started(walk, served, tmp_path, company="nobody")
+    _, reported = await process.communicate()
+    assert process.returncode == 1
+    assert b"there is no company 'nobody'" in reported
+    assert b"Traceback" not in reported
+
+
 async def _run(program: str, served: RunningService, folder: Path) -> str:
     process = await _started(program, served, folder)
     printed, reported = await process.communicate()
@@ -249,8 +258,10 @@ async def _run(program: str, served: RunningService, folder: Path) -> str:
     return printed.decode()
 
 
-async def _started(program: str, served: RunningService, folder: Path) -> asyncio.subprocess.Process:
-    environment = os.environ | {"API": f"{served.url}/v1", "KEY": served.key, "COMPANY": "acme"}
+async def _started(
+    program: str, served: RunningService, folder: Path, company: str = "acme"
+) -> asyncio.subprocess.Process:
+    environment = os.environ | {"API": f"{served.url}/v1", "KEY": served.key, "COMPANY": company}
     pipe = asyncio.subprocess.PIPE
     return await asyncio.create_subprocess_exec(
         sys.executable, "-c", program, stdout=pipe, stderr=pipe, cwd=folder, env=environment

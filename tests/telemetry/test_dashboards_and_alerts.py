@@ -19,7 +19,7 @@ from prometheus_client import Metric
 from tests.telemetry.conftest import FEED, Watched
 
 ROOT = Path(__file__).parents[2]
-GUIDE = (ROOT / "docs/operating/monitor.md").read_text(encoding="utf-8")
+GUIDE = "".join((ROOT / f"docs/operating/{page}.md").read_text(encoding="utf-8") for page in ("metrics", "monitor"))
 RULES = ROOT / "deploy/prometheus/alerts.yml"
 TRIALS = RULES.with_name("alerts.test.yml")
 ALERTS: dict[str, Any] = {

@@ -69,7 +69,7 @@ async def test_reindex_status_rollback_and_prune_work_together(bench: Bench) -> 
     code, out, err = await run(bench, "prune", "--yes")
     assert (code, out) == (0, f"Deleted: {bench.connection.prefix}companies-v0002, 0 deleted records.\n")
     code, out, err = await run(bench, "rollback", "companies", "--yes")
-    assert (code, err) == (1, "companies has no earlier generation to roll back to.\n")
+    assert (code, err) == (1, "companies has no earlier version to roll back to.\n")
 
 
 async def test_bad_items_end_with_1_and_name_the_dead_letter_file(bench: Bench) -> None:

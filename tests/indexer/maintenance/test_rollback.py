@@ -31,7 +31,7 @@ async def test_a_rollback_brings_back_what_was_replaced_and_raises_the_epoch(ben
     assert (after.epoch, after.generation) == (before.epoch + 1, f"{prefix}companies-v0001")
     assert after.clock >= before.clock
     assert after.sequence == before.sequence
-    with pytest.raises(RefusedError, match="no earlier generation"):
+    with pytest.raises(RefusedError, match="no earlier version"):
         await rollback(bench.engine(), COMPANY)
 
 

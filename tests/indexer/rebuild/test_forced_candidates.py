@@ -51,7 +51,7 @@ async def test_what_was_refused_while_it_was_read_is_read_to_its_end(bench: Benc
     ("changed", "said"),
     [
         ("source", "the source has changed since"),
-        ("live", "another generation is live since"),
+        ("live", "another version is live since"),
         ("companies", "the known companies have changed since"),
         ("refusal", "its refusal cannot be overridden"),
     ],

@@ -38,11 +38,11 @@ REFUSED = {
     ),
     "growth": (
         teams(46),
-        "has 46 records, the live generation has 30: it gains more than BROKERAGE_GROWTH_LIMIT (0.5) allows",
+        "has 46 records, the live version has 30: it gains more than BROKERAGE_GROWTH_LIMIT (0.5) allows",
     ),
     "empty": (
         [deletion(TEAM, f"t{number}") for number in range(30)],
-        "has no records, the live generation has 30: the source may be incomplete",
+        "has no records, the live version has 30: the source may be incomplete",
     ),
     "dead letters": (
         [*teams(30), *[BAD] * 11],

@@ -128,18 +128,18 @@ async def test_two_generations_are_compared_by_the_same_means(bench: Bench, full
 async def test_without_a_source_or_an_earlier_generation_it_says_what_to_give(bench: Bench) -> None:
     engine = bench.engine()
     await bench.build({TEAM: teams(1)})
-    for resources, says in (([], "There is no earlier generation"), ([TEAM], "teams has no earlier generation")):
+    for resources, says in (([], "There is no earlier version"), ([TEAM], "teams has no earlier version")):
         with pytest.raises(RefusedError, match=f"{says} to compare with: specify a SOURCE"):
             await verify_against_generation(engine, resources)
     refused = {
         "teams-v0009": "teams-v0009 does not exist. Generations: .*teams-v0001",
         "teams-v0001": "no other one is live",
-        "teams": "is not the name of a generation",
-        "pets-v0001": "is not the name of a generation",
+        "teams": "is not the name of an index version",
+        "pets-v0001": "is not the name of an index version",
         "offices-v0001": "Generations: none",
     }
     for generation, says in refused.items():
         with pytest.raises(RefusedError, match=says):
             await verify_against_generation(engine, generation=generation)
-    with pytest.raises(RefusedError, match="is a generation of teams"):
+    with pytest.raises(RefusedError, match="is a version of teams"):
         await verify_against_generation(engine, [COMPANY], generation="teams-v0001")

@@ -173,6 +173,14 @@ async def test_the_reason_is_logged_with_the_request_id(
     assert record.levelname == "ERROR"
 
 
+async def test_what_is_missing_is_logged_as_a_sentence(
+    api: TestClient[Any, Any], stand_in: StandIn, caplog: pytest.LogCaptureFixture
+) -> None:
+    stand_in.out(REFUSED["the index is missing"][0], "listings")
+    await refused(api, stand_in)
+    assert "Elasticsearch responded 404: scripted index_not_found_exception in secret-node-7" in caplog.text
+
+
 async def test_no_log_line_carries_the_key(
     api: TestClient[Any, Any], stand_in: StandIn, caplog: pytest.LogCaptureFixture
 ) -> None:
