@@ -67,7 +67,7 @@ def slope_table(found: Results) -> str:
 
 def readme_lines(found: Results) -> str:
     """Return the figures of the README, a line each."""
-    copies, commands = _whole(found)
+    _, commands = _whole(found)
     named = {figure.name: figure for figure in figures(found)}
     relay, postgres, fastapi, depth = (
         _value(named[name])
@@ -78,14 +78,12 @@ def readme_lines(found: Results) -> str:
             "page at 97 % of the largest company / first page, time",
         )
     )
-    rates = {way: copies.listings / fmean(each.seconds for each in taken) for way, taken in copies.ways.items()}
     load = commands.taken["load"]
     return "\n".join(
         [
             f"- {relay:.2f} of the pages per second of nginx in front of the same Elasticsearch",
             f"- {postgres:.2f} times the pages of a feed on PostgreSQL, {fastapi:.1f} times those of one in FastAPI",
             f"- {depth:.2f} times the first page's response time at 97 % of the largest company",
-            f"- {rates['snapshot']:,.0f} listings per second in a snapshot",
             f"- {load.records / load.seconds:,.0f} listings per second loaded by one process",
         ]
     )

@@ -29,11 +29,6 @@ NOT_MODULES = {
     "service.access",
 }
 ARCHITECTURE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
-# What the README says of a figure, and what it is called where it was measured.
-FIGURES = {
-    "of the pages per second of Elasticsearch itself": "pages per second, 8 clients: service / same body",
-    "times the first page's response time": "page at 97 % of the largest company / first page, time",
-}
 VARIABLES = {declared.metadata["variable"] for kind in settings_types({}) for declared in declared_settings(kind)}
 
 
@@ -99,12 +94,6 @@ def _is_importable(name: str) -> bool:
     module = ROOT / name.replace(".", "/")
     holder = (ROOT / parent.replace(".", "/")).with_suffix(".py")
     return module.is_dir() or module.with_suffix(".py").exists() or (holder.exists() and member in holder.read_text())
-
-
-def test_the_readme_gives_figures_as_measured() -> None:
-    readme = _text("README.md")
-    rows = re.findall(r"^\| (.+? / .+?) \| [^|]+ \| ([\d.]+)[^|]*\|", _text("docs/performance.md"), re.MULTILINE)
-    assert [words for words, figure in FIGURES.items() if f"- {dict(rows)[figure]} {words}" not in readme] == []
 
 
 def test_a_shown_page_is_the_first_of_the_demo(sampled: list[dict[str, Any]]) -> None:
