@@ -1,6 +1,5 @@
 """What README and docs/sizing.md quote of a run, as text; pure functions of the results."""
 
-from dataclasses import fields
 from pathlib import Path
 from statistics import fmean
 from typing import Final
@@ -8,7 +7,6 @@ from typing import Final
 from bench.questions import ENGINE, SERVICE, Arm
 from bench.report import Figure, between_marks, figures, table
 from bench.results import Commands, Copies, Measured, Results
-from brokerage.size import Slopes
 
 _MISSING: Final = "A quotation needs all stages of a run."
 _MEANINGS: Final = {
@@ -33,8 +31,8 @@ def quote(found: Results, docs: Path) -> None:
             page.write_text(between_marks(page.read_text(encoding="utf-8"), quotation(found)), encoding="utf-8")
 
 
-def slopes(found: Results) -> Slopes:
-    """Return what a listing takes, for `brokerage size`."""
+def slopes(found: Results) -> dict[str, float]:
+    """Return what a listing takes, as `brokerage.size.Slopes` names it, in three digits."""
     copies, commands = _whole(found)
     identity, gzip = (
         _measured(found, Arm(SERVICE, depth="any", clients=8, encoding=each)) for each in ("identity", "gzip")
@@ -55,13 +53,12 @@ def slopes(found: Results) -> Slopes:
         "loaded_a_second": load.records / load.seconds,
         "rebuilt_a_second": rebuild.records / rebuild.seconds,
     }
-    return Slopes(**{name: float(f"{value:.3g}") for name, value in exact.items()})
+    return {name: float(f"{value:.3g}") for name, value in exact.items()}
 
 
 def slope_table(found: Results) -> str:
     """Return the slopes as a table."""
-    values = slopes(found)
-    rows = [[_MEANINGS[each.name], f"{getattr(values, each.name):,g}"] for each in fields(values)]
+    rows = [[_MEANINGS[name], f"{value:,g}"] for name, value in slopes(found).items()]
     return f"Measured on {found.environment.date}:\n\n" + table(["a listing", "measured"], rows)
 
 

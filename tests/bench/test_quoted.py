@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -39,4 +40,4 @@ def test_no_figure_is_written_by_hand(page: str) -> None:
 
 
 def test_sizes_follow_from_what_was_measured(found: Results) -> None:
-    assert slopes(found) == SLOPES
+    assert slopes(found) == asdict(SLOPES)
