@@ -53,9 +53,6 @@ class Copier:
     async def by_snapshot(self, encoding: str = "identity") -> int:
         return (await self.connection.fetch(self._get("snapshot/listings", encoding))).length
 
-    async def by_packed_snapshot(self) -> int:
-        return await self.by_snapshot("zstd")
-
     async def by_file(self) -> int:
         listed = orjson.loads((await self.connection.fetch(self._get("exports/listings"), keep=True)).body)
         [href] = [file["href"] for file in listed["files"] if file["format"] == "ndjson.zst"]
@@ -71,7 +68,7 @@ WAYS: Final[Mapping[str, Callable[[Copier], Awaitable[int]]]] = {
     "pages": Copier.by_pages,
     "changes": Copier.by_changes,
     "snapshot": Copier.by_snapshot,
-    "snapshot, zstd": Copier.by_packed_snapshot,
+    "snapshot, zstd": lambda copier: copier.by_snapshot("zstd"),
     "published file, zstd": Copier.by_file,
 }
 

@@ -5,7 +5,7 @@ from statistics import fmean
 from typing import Final
 
 from bench.questions import ENGINE, SERVICE, Arm
-from bench.report import Figure, between_marks, figures, table
+from bench.report import between_marks, figures, table
 from bench.results import Commands, Copies, Measured, Results
 
 _MISSING: Final = "A quotation needs all stages of a run."
@@ -65,9 +65,9 @@ def slope_table(found: Results) -> str:
 def readme_lines(found: Results) -> str:
     """Return the figures of the README, a line each."""
     _, commands = _whole(found)
-    named = {figure.name: figure for figure in figures(found)}
+    values = {figure.name: figure.value.median for figure in figures(found) if figure.value}
     relay, postgres, fastapi, depth = (
-        _value(named[name])
+        values[name]
         for name in (
             "pages per second: service / nginx relay of the same body",
             "pages per second: service / PostgreSQL peer",
@@ -84,12 +84,6 @@ def readme_lines(found: Results) -> str:
             f"- {load.records / load.seconds:,.0f} listings per second loaded by one process",
         ]
     )
-
-
-def _value(figure: Figure) -> float:
-    if figure.value is None:
-        raise ValueError(_MISSING)
-    return figure.value.median
 
 
 def _whole(found: Results) -> tuple[Copies, Commands]:
