@@ -99,7 +99,7 @@ async def measure(options: Options, node: Node, progress: Progress) -> None:
     found = results.begun(options.results if options.only else None, _environment(options, node, walked))
     pool = Pool()
     try:
-        async with staged(options, node, keys, pool, walked) as stage:
+        async with staged(options, node, keys, walked, progress) as stage:
             meter = Meter(pool, options.size, stage.processes, found, progress)
             stages = {name: partial(meter.group, name, stage.templates) for name in GROUPS}
             way = ServiceWay(stage.templates.servers[SERVICE], f"{ROOT}/listings", keys.everything, options.large_page)

@@ -233,7 +233,7 @@ class Stage:
 
 @asynccontextmanager
 async def staged(
-    options: Options, node: Node, keys: Keys, pool: Pool, walked: Sequence[Company]
+    options: Options, node: Node, keys: Keys, walked: Sequence[Company], progress: Progress
 ) -> AsyncIterator[Stage]:
     """Start the service, with one worker and with two, and the peers if they are to be measured."""
     connection = ConnectionSettings(url=(node.url,), prefix=options.prefix)
@@ -253,7 +253,7 @@ async def staged(
         if not options.only or "peers" in options.only:
             way = ServiceWay(running[SERVICE].url, f"{ROOT}/listings", keys.everything, options.large_page)
             folder = options.data and options.data.with_name(f"{options.data.name}-postgres")
-            feed = Feed(pool, way, walked)
+            feed = Feed(way, walked, progress)
             found = await stack.enter_async_context(peers(connection, feed, keys.company, options.page, folder))
         templates = replace(
             bare,

@@ -10,6 +10,7 @@ import orjson
 from elasticsearch import AsyncElasticsearch, NotFoundError
 
 from bench.client import Pool
+from bench.measure import Progress
 from bench.peers.fastapi_feed import feed_filter
 from bench.peers.postgres_feed import INDICES, TABLE
 from bench.questions import BY_COMPANY, BY_IDENTIFIER, COMPANY, SENTINEL, UNSORTED, Heard
@@ -60,9 +61,9 @@ def textbook_page(prefix: str, order: str, size: int) -> Heard:
 class Feed:
     """The listings of the service, by company."""
 
-    pool: Pool
     way: ServiceWay
     companies: Sequence[Company]
+    progress: Progress
 
     @property
     def listings(self) -> int:
@@ -71,14 +72,20 @@ class Feed:
 
     async def pages(self) -> AsyncIterator[list[dict[str, Any]]]:
         """Yield all of them, page by page, each with the key of its company."""
-        for company in self.companies:
-            [connection] = await self.pool.take(self.way.server, 1)
-            after, left = None, company.listings
-            while left > 0:
-                answer = await connection.fetch(self.way.request(company.key, after), keep=True)
-                records = orjson.loads(answer.body)["Listings"]
-                yield [{"company": company.key, **record} for record in records]
-                after, left = self.way.cursor(answer), left - self.way.size
+        done, pool = 0, Pool()
+        try:
+            [connection] = await pool.take(self.way.server, 1)
+            for company in self.companies:
+                after, left = None, company.listings
+                while left > 0:
+                    answer = await connection.fetch(self.way.request(company.key, after), keep=True)
+                    records = orjson.loads(answer.body)["Listings"]
+                    yield [{"company": company.key, **record} for record in records]
+                    done += len(records)
+                    self.progress.report(f"loading peers: {done:,} of {self.listings:,}", seldom=True)
+                    after, left = self.way.cursor(answer), left - self.way.size
+        finally:
+            pool.close()
 
 
 async def fill_textbooks(client: AsyncElasticsearch, prefix: str, feed: Feed) -> None:
