@@ -4,6 +4,7 @@ It reports on the terminal, and as one HTML page, which needs no other file.
 """
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from html import escape
 from pathlib import Path
@@ -88,6 +89,10 @@ def write_text(path: Path, text: str) -> None:
 
 _MAX_KINDS_SHOWN = 20
 _MAX_SHOWN_CHARACTERS = 40
+# UUIDs and addresses of pages have no range that says anything.
+_UNORDERED = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$|https?://", re.IGNORECASE)
+# Of a second.
+_FRACTION = re.compile(r"(?<=T\d\d:\d\d:\d\d)\.\d+")
 
 
 def check_report(check: SourceCheck, *, has_fields: bool = True) -> Iterator[Table | str]:
@@ -182,11 +187,13 @@ def _field_range(one: FieldSummary) -> tuple[str, str, str]:
     """Return the range of a field and its values if they are few."""
     repeated = one.values if one.values and len(one.values) < one.filled else {}
     values = ", ".join(f"{_short(value)} ({count:,})" for value, count in repeated.items())
+    if _UNORDERED.match(f"{one.lowest}"):
+        return "", "", values
     return _short(one.lowest), _short(one.highest), values
 
 
 def _short(value: object) -> str:
-    text = "" if value is None else f"{value}"
+    text = "" if value is None else _FRACTION.sub("", f"{value}")
     return text if len(text) <= _MAX_SHOWN_CHARACTERS else f"{text[: _MAX_SHOWN_CHARACTERS - 1]}…"
 
 

@@ -54,6 +54,27 @@ def test_a_report_names_the_fields_whose_values_are_rounded(tmp_path: Path) -> N
     assert "listings: 3 lines, 0 bad, 2 values rounded (2 ListPrice, such as 100.4 to 100)." in text.stdout
 
 
+def test_ranges_are_of_what_has_an_order_and_times_have_whole_seconds(tmp_path: Path) -> None:
+    photo = "https://photos.example/1.jpg"
+    record = {"ListAgentUUID": "37ff4eb5-b409-539d-aab9-3e22abf78aa4", "ListingURL": photo, "YearBuilt": 1902}
+    content = record | {"Status": "Active", "ModificationTimestamp": "2026-09-02T11:23:00.123456Z"}
+    lines = [
+        {
+            "platform_company_id": "acme",
+            "updated_at": "2026-11-20T10:00:00Z",
+            "record": content | {"PlatformListingId": name},
+        }
+        for name in "ab"
+    ]
+    source = tmp_path / "listings.ndjson"
+    source.write_text("\n".join(map(json.dumps, lines)))
+    rows = {row[0]: row[2:] for line in run(tmp_path, str(source)).stdout.splitlines() if (row := line.split())}
+    assert rows["ListAgentUUID"] == [record["ListAgentUUID"], "(2)"]
+    assert rows["ListingURL"] == [photo, "(2)"]
+    assert rows["YearBuilt"] == ["1902", "1902", "1902", "(2)"]
+    assert rows["ModificationTimestamp"] == ["2026-09-02T11:23:00Z"] * 3 + ["(2)"]
+
+
 def test_a_source_that_cannot_be_read_exits_with_2(tmp_path: Path) -> None:
     text = run(tmp_path, str(tmp_path / "map.toml"))
     assert text.returncode == 2

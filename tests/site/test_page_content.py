@@ -171,7 +171,7 @@ def test_the_bounds_are_those_of_the_code() -> None:
     settings, text = ServiceSettings(), _text("limits")
     for said in (
         f"1 to {MAX_PAGE_SIZE:,} |",
-        f"{MAX_RESULT_WINDOW:,} records deep",
+        f"the first {MAX_RESULT_WINDOW:,} records",
         f"| {len(PROPERTY_TYPES)} numbers |",
         f"| {MAX_URL_BYTES // 1024} KiB |",
         f"| parameters in a query | {MAX_PARAMETERS} |",
