@@ -1,5 +1,6 @@
 """All settings that commands read, and the rejection of unknown variables."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, make_dataclass
 from typing import Any
@@ -9,8 +10,6 @@ from cluster.connection import ConnectionSettings
 from cluster.settings import SettingError, declared_settings, setting, unknown_settings
 from embedded.artifacts import REPOSITORY_SETTING
 from embedded.node_options import DEFAULT_HEAP_MB, HEAP_SETTING
-from indexer.reso.settings import ResoSettings
-from indexer.settings import IndexerSettings
 from service.settings import ServiceSettings
 
 PullSettings = make_dataclass(
@@ -36,24 +35,39 @@ class NodeSettings:
     repository: str = setting(REPOSITORY_SETTING, "", "Maven repository to download the embedded node from.")
 
 
-# All but those of the service's capabilities.
-_CORE_TYPES = (ConnectionSettings, ServiceSettings, IndexerSettings, ResoSettings, NodeSettings, PullSettings)
+_COMMON_TYPES = (ConnectionSettings, ServiceSettings, NodeSettings, PullSettings)
+
+
+# Commands need not import the modules of settings that they are not given: the indexer takes 6 MB of each worker, the
+# capabilities 11 MB and a quarter of a second of each command of the indexer.
+def _indexer_types(_: Mapping[str, str]) -> tuple[type[Any], ...]:
+    from indexer.reso.settings import ResoSettings  # noqa: PLC0415
+    from indexer.settings import IndexerSettings  # noqa: PLC0415
+
+    return (IndexerSettings, ResoSettings)
+
+
+def _capability_types(environ: Mapping[str, str]) -> tuple[type[Any], ...]:
+    from service.capabilities import capability_settings  # noqa: PLC0415
+
+    return tuple(capability_settings(environ).values())
 
 
 def settings_types(environ: Mapping[str, str]) -> tuple[type[Any], ...]:
     """Return the classes of all settings, without those of capabilities that are left out; raise SettingError."""
-    # Their modules take a quarter of a second to import, which commands without their settings do not need.
-    from service.capabilities import capability_settings  # noqa: PLC0415
-
-    connection, service, *others = _CORE_TYPES
-    return (connection, service, *capability_settings(environ).values(), *others)
+    connection, service, *others = _COMMON_TYPES
+    return (connection, service, *_capability_types(environ), *_indexer_types(environ), *others)
 
 
 def unknown_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables with the prefix of settings that are none, each with a hint; raise SettingError."""
-    if not unknown_settings(environ, _CORE_TYPES):
-        return {}
-    unknown = unknown_settings(environ, settings_types(environ))
+    known: tuple[type[Any], ...] = _COMMON_TYPES
+    groups = (_indexer_types, _capability_types)
+    for types in groups if "indexer" in sys.modules else groups[::-1]:
+        if not unknown_settings(environ, known):
+            return {}
+        known += types(environ)
+    unknown = unknown_settings(environ, known)
     owners = _left_out(environ) if unknown else {}
     return {name: _hint(near, owners.get(name.removesuffix("_FILE"))) for name, near in unknown.items()}
 

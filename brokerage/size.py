@@ -35,17 +35,17 @@ class Slopes:
     `packing` is gzip in the service. `update` is an updated listing in the indexer and in Elasticsearch together.
     """
 
-    source_bytes: float = 6_630
-    index_share: float = 0.284
+    source_bytes: float = 6_650
+    index_share: float = 0.388
     packed_share: float = 0.122
-    copy_service: float = 11.4
-    copy_engine: float = 34.5
-    change_service: float = 30.0
-    change_engine: float = 60.0
-    packing: float = 8.5
-    update: float = 400.0
-    loaded_a_second: float = 6_600
-    rebuilt_a_second: float = 5_630
+    copy_service: float = 10.0
+    copy_engine: float = 20.1
+    change_service: float = 34.1
+    change_engine: float = 62.7
+    packing: float = 6.25
+    update: float = 1_100
+    loaded_a_second: float = 3_960
+    rebuilt_a_second: float = 3_750
 
 
 SLOPES = Slopes()

@@ -43,7 +43,7 @@ def test_what_ten_million_listings_need() -> None:
 
 def test_what_must_grow_grows() -> None:
     few = size_of(1_000_000, 50_000, 10, 6_000)
-    many = size_of(2_000_000_000, 100_000_000, 200, 6_000)
+    many = size_of(2_000_000_000, 100_000_000, 1_000, 6_000)
     assert (few.nodes, few.workers, few.shards) == (3, 3, 1)
     assert many.nodes > 3 * few.nodes
     assert many.workers > 10 * few.workers

@@ -1,6 +1,8 @@
 """An unknown variable keeps every command from starting."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -65,3 +67,19 @@ def test_an_origin_that_no_browser_sends_is_refused(origins: str) -> None:
     result = run_command("serve", {**AWAY, "BROKERAGE_CORS_ORIGINS": origins})
     assert result.exit_code == 2
     assert result.stderr.startswith(f"BROKERAGE_CORS_ORIGINS: {origins!r} is not an origin.")
+
+
+@pytest.mark.parametrize(
+    ("module", "variable", "other"),
+    [
+        ("brokerage.serve", "BROKERAGE_AUDIT_DAYS", "indexer"),
+        ("brokerage.index.runner", "BROKERAGE_SHRINK_LIMIT", "service.capabilities"),
+    ],
+)
+def test_what_a_command_does_not_need_takes_no_memory(module: str, variable: str, other: str) -> None:
+    check = "brokerage.settings_types.reject_unknown_settings(os.environ)"
+    program = f"import os, sys, {module}, brokerage.settings_types; {check}; print({other!r} in sys.modules)"
+    ran = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-c", program], env={variable: "1"}, capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == "False\n"
