@@ -13,12 +13,13 @@ import rich_click as click
 from brokerage.help import epilog
 from brokerage.tables import Column, table_lines, terminal_width
 from brokerage_feed.terminal import echo
+from mappings.shards import INDEX_SHARE
 
 _DAY_SECONDS = 86_400
 _GIGABYTE = 10**9
 _SHARD_BYTES = 30 * _GIGABYTE
-# Two generations are kept, each with a replica; a rebuild adds a third.
-_COPIES, _KEPT, _AT_PEAK = 2, 2, 3
+# Each generation has a replica. Two are kept, and a rebuild adds a third.
+_COPIES, _GENERATIONS = 2, 3
 _FULL_DISK = 0.85  # the low watermark of Elasticsearch
 _BUSY = 0.7  # of a processor, to leave room for bursts
 _MIN_NODES = _MIN_WORKERS = 3  # so that one can be lost
@@ -36,7 +37,7 @@ class Slopes:
     """
 
     source_bytes: float = 6_650
-    index_share: float = 0.388
+    index_share: float = INDEX_SHARE
     packed_share: float = 0.122
     copy_service: float = 10.0
     copy_engine: float = 20.1
@@ -94,7 +95,7 @@ def size_of(listings: int, updates_a_day: int, partners: int, record_bytes: floa
     service = (copied * slopes.copy_service + changed * slopes.change_service + packed) * weight / 1e6
     reads = (copied * slopes.copy_engine + changed * slopes.change_engine) * weight / 1e6
     engine = reads + update_seconds / _DAY_SECONDS
-    peak = index * _COPIES * _AT_PEAK
+    peak = index * _COPIES * _GENERATIONS
     disk = peak / _FULL_DISK
     nodes = max(_MIN_NODES, math.ceil(disk / _NODE_BYTES), math.ceil(engine / _BUSY / _NODE_CORES))
     return Size(

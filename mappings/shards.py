@@ -24,6 +24,8 @@ from mappings.stored_document import feed_key, split_at_stamp
 META_KEY = "shards"
 # Elasticsearch allows no more in one index by default.
 MAX_SHARDS = 1024
+# The bytes of an index of listings, one copy, for a byte of its source: docs/sizing.md.
+INDEX_SHARE = 0.388
 
 _WORD = 0xFFFFFFFF
 _FIRST_MULTIPLIER, _SECOND_MULTIPLIER = 0xCC9E2D51, 0x1B873593

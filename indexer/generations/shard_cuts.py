@@ -10,11 +10,9 @@ from indexer.documents.line_parser import LineParser, ParsedChunk
 from indexer.settings import AUTO, IndexerSettings, ShardRequest
 from indexer.source.lines import Source, SourceLine
 from mappings import Resource
-from mappings.shards import MAX_SHARDS, ShardRanges, cut_evenly
+from mappings.shards import INDEX_SHARE, MAX_SHARDS, ShardRanges, cut_evenly
 from mappings.stored_document import feed_key
 
-# The bytes of an index, one copy, for a byte of its source: listings in docs/sizing.md.
-_INDEX_SHARE = 0.284
 _GIGABYTE = 10**9
 # With so many lines, one shard of 24 differs from another by 7 % (standard deviation).
 _SAMPLE_SIZE = 5_000
@@ -61,7 +59,7 @@ def choose_ranges(source: Source, resource: Resource, companies: Companies, sett
 
 def fitting_shards(source_bytes: int, shard_gigabytes: float) -> int:
     """Return how many shards of at most so many gigabytes a source of listings fills."""
-    return min(MAX_SHARDS, max(1, math.ceil(source_bytes * _INDEX_SHARE / (shard_gigabytes * _GIGABYTE))))
+    return min(MAX_SHARDS, max(1, math.ceil(source_bytes * INDEX_SHARE / (shard_gigabytes * _GIGABYTE))))
 
 
 def _feed_keys(lines: list[SourceLine], parser: LineParser) -> list[str]:

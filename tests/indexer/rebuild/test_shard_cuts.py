@@ -28,10 +28,10 @@ def test_lines_are_chosen_in_proportion_to_their_bytes(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("size", "gigabytes", "shards"), [(0, 30, 1), (10**11, 30, 1), (10**12, 30, 10), (10**15, 1, 1024)]
+    ("size", "gigabytes", "shards"), [(0, 30, 1), (7 * 10**10, 30, 1), (10**12, 30, 13), (10**15, 1, 1024)]
 )
 def test_the_size_of_a_source_gives_the_number_of_shards(size: int, gigabytes: float, shards: int) -> None:
-    """284 GB of index for a terabyte of source."""
+    """388 GB of index for a terabyte of source."""
     assert fitting_shards(size, gigabytes) == shards
 
 
