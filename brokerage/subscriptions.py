@@ -114,11 +114,18 @@ class SubscriptionStore:
             key=lambda stored: stored.subscription.name,
         )
 
-    async def progress(self) -> tuple[dict[str, Progress], float]:
-        """Return how far each subscription is, by its id, and when a process that delivers last gave a sign."""
-        found = {hit["_id"]: hit["_source"] for hit in await self._hits(self._deliveries)}
-        heartbeat = found.get(HEARTBEAT_ID, {}).get("at", 0) / 1000
-        return {name: msgspec.convert(source, Progress) for name, source in found.items() if "url" in source}, heartbeat
+    async def progress(self) -> dict[str, Progress]:
+        """Return how far each subscription is, by its id."""
+        hits = await self._hits(self._deliveries)
+        return {hit["_id"]: msgspec.convert(hit["_source"], Progress) for hit in hits if "url" in hit["_source"]}
+
+    async def heartbeat(self) -> float:
+        """Return when a process that delivers last gave a sign, in seconds since 1970; 0 if none ever did."""
+        try:
+            found = await self._client.get(index=self._deliveries, id=HEARTBEAT_ID)
+        except NotFoundError:
+            return 0.0
+        return float(found["_source"]["at"]) / 1000
 
     async def get(self, name: str) -> _Stored:
         """Return a subscription; raise UnusableSubscription for an unknown name."""
@@ -358,7 +365,7 @@ def list_subscriptions(*, as_json: bool) -> None:
 
 
 async def _load_all(store: SubscriptionStore) -> tuple[list[_Stored], dict[str, Progress], float]:
-    return await store.all(), *await store.progress()
+    return await store.all(), await store.progress(), await store.heartbeat()
 
 
 def _as_json(subscription: Subscription, progress: Progress | None) -> dict[str, Any]:
