@@ -121,11 +121,8 @@ class SubscriptionStore:
 
     async def heartbeat(self) -> float:
         """Return when a process that delivers last gave a sign, in seconds since 1970; 0 if none ever did."""
-        try:
-            found = await self._client.get(index=self._deliveries, id=HEARTBEAT_ID)
-        except NotFoundError:
-            return 0.0
-        return float(found["_source"]["at"]) / 1000
+        hits = await self._hits(self._deliveries)
+        return next((hit["_source"]["at"] / 1000 for hit in hits if hit["_id"] == HEARTBEAT_ID), 0.0)
 
     async def get(self, name: str) -> _Stored:
         """Return a subscription; raise UnusableSubscription for an unknown name."""

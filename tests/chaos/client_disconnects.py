@@ -88,7 +88,10 @@ async def _finished(client: AsyncElasticsearch, index: str) -> int:
 
 def _connections(pid: int, port: int) -> int:
     process = Path("/proc") / str(pid)
-    links = {str(descriptor.readlink()) for descriptor in (process / "fd").iterdir()}
+    links = set[str]()
+    for descriptor in (process / "fd").iterdir():
+        with suppress(FileNotFoundError):  # it was closed meanwhile
+            links.add(str(descriptor.readlink()))
     rows = [line.split() for line in (process / "net/tcp").read_text(encoding="ascii").splitlines()[1:]]
     remote = {f"socket:[{row[9]}]" for row in rows if row[2].endswith(f":{port:04X}") and row[3] == _ESTABLISHED}
     return len(remote & links)

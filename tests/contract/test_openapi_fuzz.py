@@ -49,7 +49,7 @@ async def findings(world: World, amount: Callable[[int, int], int]) -> FuzzFindi
     known["parent_company_id"] = [PARENT]
     environment = {"ELASTICSEARCH_URL": connection.url[0], "BROKERAGE_INDEX_PREFIX": connection.prefix, **_PATIENT}
     with running("serve", "--port", "0", environment=environment) as service:
-        [origin] = re.findall(r"http://[\d.:]+\d", await asyncio.to_thread(service.read_until, "/v1"))
+        [origin] = re.findall(r"(http://\S+)/v1", await asyncio.to_thread(service.read_until, "Ctrl-C stops"))
         fuzz = FuzzRun(origin, await _unlimited(connection), known, amount(12, 1_000), boundaries=bool(amount(0, 1)))
         await until(lambda: fetch_document(origin) is not None)
         return await asyncio.to_thread(lambda: fuzz.run(fetch_document(origin) or {}))
