@@ -131,6 +131,8 @@ def main() -> int:
     rooms = msgspec.convert(tomllib.loads(_LIST.read_text()), dict[str, list[Mutation]])
     named = {f"{room}: {each.name}": each for room, mutations in rooms.items() for each in mutations}
     chosen = {name: each for name, each in named.items() if options.only.search(name)}
+    if not chosen:
+        parser.error(f"--only: no mutation is named like {options.only.pattern!r}.")
     missed = []
     with tempfile.TemporaryDirectory() as folder, _node(is_needed=any(each.node for each in chosen.values())):
         checkout = Checkout(options.checkout.resolve(), Path(folder) / "checkout")
