@@ -31,6 +31,11 @@ def processor_seconds(roots: Mapping[str, int]) -> dict[str, float]:
     }
 
 
+def processor_seconds_since(before: Mapping[str, float], roots: Mapping[str, int]) -> dict[str, float]:
+    """Return the processor seconds that have been used since `processor_seconds` returned `before`."""
+    return {name: used - before[name] for name, used in processor_seconds(roots).items()}
+
+
 def exact_seconds(pid: int) -> float:
     """Return the processor seconds of one process, counted in nanoseconds, without its children."""
     threads = (_PROC / str(pid) / "task").glob("*/schedstat")

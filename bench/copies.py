@@ -11,9 +11,9 @@ from urllib.parse import urlencode
 import orjson
 
 from bench import programs
-from bench.accounting import forget_peaks, peak_bytes, processor_seconds, resident_bytes
+from bench.accounting import forget_peaks, peak_bytes, processor_seconds, processor_seconds_since, resident_bytes
 from bench.client import Connection, get
-from bench.measure import Meter, watched_by
+from bench.measure import Meter, turned, watched_by
 from bench.questions import ROOT, SERVICE
 from bench.results import Copied, Copies
 from bench.walks import Company, ServiceWay, walk
@@ -93,8 +93,7 @@ async def measure_copies(connection: ConnectionSettings, key: str, company: Comp
             copier = Copier(program.url, key, company, page, to_service)
             processes = {**meter.processes, SERVICE: program.pid}
             for number in range(meter.size.walks):
-                begin = number % len(WAYS)
-                for way in [*WAYS][begin:] + [*WAYS][:begin]:
+                for way in turned(WAYS, number):
                     taken[way].append(await _measured(WAYS[way], copier, watched_by(SERVICE, processes)))
                     meter.progress.report(f"copies: {way}", seldom=True)
             return Copies(company.key, company.listings, taken, start, at_rest, peak_bytes(program.pid))
@@ -103,5 +102,4 @@ async def measure_copies(connection: ConnectionSettings, key: str, company: Comp
 async def _measured(copy: Callable[[Copier], Awaitable[int]], copier: Copier, processes: Mapping[str, int]) -> Copied:
     before, started = processor_seconds(processes), time.perf_counter()
     size = await copy(copier)
-    seconds, after = time.perf_counter() - started, processor_seconds(processes)
-    return Copied(seconds, size, {name: after[name] - before[name] for name in before})
+    return Copied(time.perf_counter() - started, size, processor_seconds_since(before, processes))

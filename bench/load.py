@@ -19,8 +19,8 @@ from typing import NamedTuple
 import orjson
 import uvloop
 
-from bench.accounting import processor_seconds
-from bench.measure import Meter
+from bench.accounting import processor_seconds, processor_seconds_since
+from bench.measure import Meter, watched_by
 from bench.programs import OURS, MeasuredCommand, Used, Version, version
 from bench.questions import ENGINE, INDEXER
 from bench.results import Command, Commands, compared
@@ -97,7 +97,7 @@ def _run(url: str, ran: Version, prefix: str, step: Step, settings: Mapping[str,
 
 async def measure_commands(url: str, prefix: str, listings: int, meter: Meter) -> Commands:
     """Do each step once, with the settings that operators have, in indices of its own that are deleted afterwards."""
-    engine = {name: pid for name, pid in meter.processes.items() if name == ENGINE}
+    engine = watched_by(ENGINE, meter.processes)
     connection = ConnectionSettings(url=(url,), prefix=prefix)
     taken: dict[str, Command] = {}
     with tempfile.TemporaryDirectory(prefix="bench-source-") as name:
@@ -108,8 +108,7 @@ async def measure_commands(url: str, prefix: str, listings: int, meter: Meter) -
             meter.progress.report(f"commands: {what}")
             before = processor_seconds(engine)
             used = await asyncio.to_thread(_run, url, OURS, prefix, step, {})
-            after = processor_seconds(engine)
-            cpu = {INDEXER: used.processor} | {name: after[name] - before[name] for name in engine}
+            cpu = {INDEXER: used.processor} | processor_seconds_since(before, engine)
             taken[what] = Command(step.records, used.seconds, cpu, used.memory)
             if what == "verification":  # the segments that the load merged are deleted by now
                 index_bytes = await _primary_bytes(connection)

@@ -6,16 +6,18 @@ An arm that fails is reported and does not affect the others.
 import asyncio
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from bench.accounting import processor_seconds
+from bench.accounting import processor_seconds, processor_seconds_since
 from bench.client import Connection, Pool
 from bench.questions import CLIENT, GROUPS, Absent, Arm, Template, Templates, store_of
 from bench.results import Measured, Results, Round, quantile, spread
 
 _PATIENCE_SECONDS = 300
 _PROGRESS_SECONDS = 5.0
+_Arm = TypeVar("_Arm")
 _RECORD = b'"PlatformListingId":'
 
 
@@ -134,8 +136,7 @@ class Meter:
     async def _turn(self, name: str, taken: list[Taken], number: int) -> list[Taken]:
         """Ask every arm once; each round begins with another one. Return those that did not fail."""
         failed: list[Taken] = []
-        begin = number % len(taken) if taken else 0
-        for entry in taken[begin:] + taken[:begin]:
+        for entry in turned(taken, number):
             try:
                 await self._round(entry, number)
             except Exception as error:
@@ -160,8 +161,8 @@ class Meter:
         own, started = time.process_time(), time.perf_counter()
         milliseconds, size = await ask_all(connections, requests)
         seconds, own = time.perf_counter() - started, time.process_time() - own
-        after = processor_seconds(watched)
-        used = {name: (after[name] - before[name]) * 1000 / count for name in before} | {CLIENT: own * 1000 / count}
+        spent = processor_seconds_since(before, watched) | {CLIENT: own}
+        used = {name: seconds * 1000 / count for name, seconds in spent.items()}
         taken.milliseconds += milliseconds
         taken.bytes += size
         p50, p99 = quantile(milliseconds, 0.5), quantile(milliseconds, 0.99)
@@ -170,6 +171,13 @@ class Meter:
     def _lost(self, name: str, arm: Arm, error: Exception) -> None:
         why = self.results.absent[f"{name}: {arm.name}"] = reason(error)
         self.progress.report(f"{name}: {arm.name} is absent: {why}")
+
+
+def turned(arms: Iterable[_Arm], number: int) -> list[_Arm]:
+    """Return the arms in the order of a round, each of which begins with another one."""
+    listed = list(arms)
+    begin = number % len(listed) if listed else 0
+    return listed[begin:] + listed[:begin]
 
 
 def reason(error: BaseException) -> str:

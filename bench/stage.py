@@ -45,6 +45,7 @@ _SHOWN = 1000
 _SOLD = 100
 _PATIENT_SECONDS = 24 * 3600.0
 _DELETED_TOGETHER = 20
+_MOST_LOADED = 200_000
 _HOP = {"content-length", "transfer-encoding", "connection", "host"}  # headers of one connection
 
 
@@ -61,13 +62,12 @@ class Options:
     data: Path | None = None
     heap_mb: int = 4096
     prefix: str = "bench-"
-    most_loaded: int = 200_000
     only: frozenset[str] = field(default_factory=frozenset)
 
     @property
     def commands(self) -> int:
         """How many listings the commands of the indexer are measured with: what one takes does not depend on it."""
-        return min(self.listings, self.most_loaded)
+        return min(self.listings, _MOST_LOADED)
 
     @property
     def results(self) -> Path:

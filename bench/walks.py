@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from bench.accounting import processor_seconds
+from bench.accounting import processor_seconds, processor_seconds_since
 from bench.client import Answer, Connection, Pool, get
 from bench.results import Walk
 
@@ -77,5 +77,5 @@ async def walk_all(pool: Pool, way: ServiceWay, companies: Sequence[Company], pr
         pages, length = await walk(connection, way, company)
         done.seconds[company.key] = time.perf_counter() - started
         done.pages, done.bytes = done.pages + pages, done.bytes + length
-    done.cpu_seconds = {name: used - before[name] for name, used in processor_seconds(processes).items()}
+    done.cpu_seconds = processor_seconds_since(before, processes)
     return done
