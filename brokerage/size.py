@@ -13,18 +13,19 @@ import rich_click as click
 from brokerage.help import epilog
 from brokerage.tables import Column, table_lines, terminal_width
 from brokerage_feed.terminal import echo
+from indexer.generations.shard_cuts import fitting_shards
+from indexer.settings import IndexerSettings
 from mappings.shards import INDEX_SHARE
 
 _DAY_SECONDS = 86_400
-_GIGABYTE = 10**9
-_SHARD_BYTES = 30 * _GIGABYTE
-# Each generation has a replica. Two are kept, and a rebuild adds a third.
-_COPIES, _GENERATIONS = 2, 3
+_DEFAULTS = IndexerSettings()
+# Each generation has a replica. Some are kept, and a rebuild adds another.
+_COPIES, _GENERATIONS = 2, _DEFAULTS.kept_generations + 1
 _FULL_DISK = 0.85  # the low watermark of Elasticsearch
 _BUSY = 0.7  # of a processor, to leave room for bursts
 _MIN_NODES = _MIN_WORKERS = 3  # so that one can be lost
 _NODE_CORES, _NODE_BYTES = 16, 4 * 10**12
-_HEAP_BYTES = 4 * _GIGABYTE
+_HEAP_BYTES = 4 * 10**9
 _WORKER_BYTES = 384 * 10**6
 
 
@@ -101,7 +102,7 @@ def size_of(listings: int, updates_a_day: int, partners: int, record_bytes: floa
     return Size(
         source_bytes=listings * record_bytes,
         index_bytes=index,
-        shards=max(1, math.ceil(index / _SHARD_BYTES)),
+        shards=fitting_shards(math.ceil(listings * record_bytes), _DEFAULTS.shard_gigabytes),
         peak_disk_bytes=peak,
         load_seconds=listings * weight / slopes.loaded_a_second,
         rebuild_seconds=listings * weight / slopes.rebuilt_a_second,
@@ -155,7 +156,7 @@ def _rows(found: Size, updates: int) -> Iterator[tuple[str, str, str]]:
     one = f"{found.node_cores} cores, {_bytes(found.node_memory_bytes)}, {_bytes(found.node_disk_bytes)} of disk each"
     yield "Source", _bytes(found.source_bytes), ""
     yield "Index", _bytes(found.index_bytes), "one copy"
-    yield "Shards", f"{found.shards:,}", "of at most 30 GB (BROKERAGE_SHARD_GB)"
+    yield "Shards", f"{found.shards:,}", f"of at most {_DEFAULTS.shard_gigabytes:.0f} GB (BROKERAGE_SHARD_GB)"
     yield "Disk at most", _bytes(found.peak_disk_bytes), "during a rebuild: three generations, each with a replica"
     yield "First load", _time(found.load_seconds), "one process"
     yield "Rebuild", _time(found.rebuild_seconds), "one process"
