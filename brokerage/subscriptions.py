@@ -35,13 +35,13 @@ from service.deliver.settings import DeliverSettings
 from service.deliver.signatures import ED25519_PREFIX, new_secret, public_key
 from service.deliver.subscriptions import (
     DELIVERIES_INDEX_BODY,
-    HEARTBEAT_ID,
     MAX_SUBSCRIPTIONS,
     NOW,
     SUBSCRIPTIONS_INDEX_BODY,
     Body,
     Progress,
     Subscription,
+    decode_deliveries,
     now_milliseconds,
 )
 from service.keys.store import KeyStore, UnknownKey
@@ -114,15 +114,13 @@ class SubscriptionStore:
             key=lambda stored: stored.subscription.name,
         )
 
+    async def deliveries(self) -> tuple[dict[str, Progress], float]:
+        """Return how far each subscription is, and when a process last gave a sign, as `decode_deliveries` does."""
+        return decode_deliveries(await self._hits(self._deliveries))
+
     async def progress(self) -> dict[str, Progress]:
         """Return how far each subscription is, by its id."""
-        hits = await self._hits(self._deliveries)
-        return {hit["_id"]: msgspec.convert(hit["_source"], Progress) for hit in hits if "url" in hit["_source"]}
-
-    async def heartbeat(self) -> float:
-        """Return when a process that delivers last gave a sign, in seconds since 1970; 0 if none ever did."""
-        hits = await self._hits(self._deliveries)
-        return next((hit["_source"]["at"] / 1000 for hit in hits if hit["_id"] == HEARTBEAT_ID), 0.0)
+        return (await self.deliveries())[0]
 
     async def get(self, name: str) -> _Stored:
         """Return a subscription; raise UnusableSubscription for an unknown name."""
@@ -362,7 +360,7 @@ def list_subscriptions(*, as_json: bool) -> None:
 
 
 async def _load_all(store: SubscriptionStore) -> tuple[list[_Stored], dict[str, Progress], float]:
-    return await store.all(), await store.progress(), await store.heartbeat()
+    return await store.all(), *await store.deliveries()
 
 
 def _as_json(subscription: Subscription, progress: Progress | None) -> dict[str, Any]:

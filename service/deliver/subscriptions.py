@@ -6,7 +6,7 @@ change the addresses. The documents of both have the id of the subscription.
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextvars import Context
 from enum import StrEnum
 from http import HTTPStatus
@@ -127,6 +127,16 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+def decode_deliveries(hits: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Progress], float]:
+    """Return how far each subscription is, by its id, and when a process that delivers last gave a sign.
+
+    That is in seconds since 1970, 0 if none ever did. The index holds the locks of shares, too.
+    """
+    sources = {hit["_id"]: hit["_source"] for hit in hits}
+    progress = {name: msgspec.convert(source, Progress) for name, source in sources.items() if "url" in source}
+    return progress, sources.get(HEARTBEAT_ID, {}).get("at", 0) / 1000
+
+
 def now_milliseconds() -> int:
     return int(time.time() * 1000)
 
@@ -183,10 +193,8 @@ class ProgressStore:
         status, response = await self._engine.request("POST", f"/{self._index}/_search", _ALL)
         if status not in {HTTPStatus.OK, HTTPStatus.NOT_FOUND}:
             raise EngineUnavailable(f"{self._index} may not be read: see docs/elasticsearch-rights.md.")
-        hits = {hit["_id"]: hit["_source"] for hit in parse_hits(response)} if status == HTTPStatus.OK else {}
-        # The index holds the locks of shares, too.
-        found = [msgspec.convert(source, Progress).summary() for source in hits.values() if "url" in source]
-        heartbeat = hits.get(HEARTBEAT_ID, {}).get("at", 0) / 1000
+        progress, heartbeat = decode_deliveries(parse_hits(response) if status == HTTPStatus.OK else ())
+        found = [each.summary() for each in progress.values()]
         return KnownSubscriptions(sorted(found, key=lambda summary: summary.name), heartbeat)
 
     async def _bulk(self, action: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
