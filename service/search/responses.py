@@ -50,8 +50,8 @@ def malformed_response(response: bytes | bytearray) -> EngineUnavailable:
 
 def status_failure(status: int, response: bytes | bytearray, query: bytes | None) -> ApiError:
     """Return the error for a status other than 200; the text of Elasticsearch goes to the log only."""
-    kind = _kind(status, response)
     reason = f"Elasticsearch responded {status}: {logged_text(response)}"
+    kind = _kind(status, response)
     if kind == "timeout":
         return count_failure(kind, DeadlineExceeded())
     if kind == "node":
