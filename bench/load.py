@@ -27,8 +27,7 @@ from bench.results import Command, Commands, compared
 from bench.stage import unload
 from cluster.connection import ConnectionSettings, connect
 from embedded import EmbeddedCluster, NodeOptions
-from mappings import COMPANY, LISTING, RESOURCES
-from sample import write_source
+from mappings import LISTING
 
 _CHANGED = 20  # one in so many listings changes
 _SETTINGS = {"BROKERAGE_MERGE_AFTER_BUILD": "false", "BROKERAGE_KEPT_GENERATIONS": "1"}
@@ -43,13 +42,13 @@ class Step(NamedTuple):
     arguments: tuple[str, ...]
 
 
-def write_sources(folder: Path, listings: int) -> dict[str, Step]:
-    """Write the sources, of companies and listings; return the steps in their order."""
+def write_sources(folder: Path, listings: int, sampled: Version = OURS) -> dict[str, Step]:
+    """Write the sources, of companies and listings, with the fields that `sampled` knows; return the steps in order."""
     first, second, many, one, single = (folder / name for name in ("first", "second", "many", "one", "single"))
-    write_source(first, listings)
-    for resource in RESOURCES:
-        if resource not in {COMPANY, LISTING}:
-            (first / f"{resource.alias}.ndjson").unlink()
+    MeasuredCommand("sample", str(first), "--listings", str(listings), environment={}, ran=sampled).wait()
+    for file in first.iterdir():
+        if file.name not in {_COMPANIES, _LISTINGS}:
+            file.unlink()
     for each in (second, many, one, single):
         each.mkdir()
     companies = (first / _COMPANIES).read_bytes()
@@ -149,7 +148,7 @@ def main() -> None:
     parser.add_argument("--heap", type=int, default=2048, help="the node's heap in MB")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        steps = write_sources(Path(name), given.listings)
+        steps = write_sources(Path(name), given.listings, version(given.before))
         with EmbeddedCluster(NodeOptions(ephemeral=True, heap_mb=given.heap)) as cluster:
             uvloop.run(_compare_versions(cluster.url, steps, given.before, given.rounds))
 
