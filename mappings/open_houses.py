@@ -81,7 +81,7 @@ class Token(NamedTuple):
     @classmethod
     def of(cls, suffix: str, day: object, start: object, end: object, zone_name: str | None) -> Self:
         """Return the token of an open house, whose times are local ones of a time zone."""
-        return cls("".join(filter(str.isdigit, str(day or ""))), _start(day, start, end, zone_name), suffix)
+        return cls(*_day_and_start(day, start, end, zone_name), suffix)
 
     @classmethod
     def read(cls, text: str) -> Self:
@@ -96,9 +96,10 @@ class Token(NamedTuple):
 
 
 @lru_cache(4096)
-def _start(day: object, start: object, end: object, zone_name: str | None) -> str:
+def _day_and_start(day: object, start: object, end: object, zone_name: str | None) -> tuple[str, str]:
     instants = instants_of({"Date": day, "StartTime": start, "EndTime": end}, zone_name)
-    return "" if instants.start is None else instant_text(instants.start)
+    digits = "".join(filter(str.isdigit, str(day or "")))
+    return digits, "" if instants.start is None else instant_text(instants.start)
 
 
 def instant_text(at: dt.datetime) -> str:
@@ -108,6 +109,7 @@ def instant_text(at: dt.datetime) -> str:
     return f"{at:%Y%m%d%H%M%S}".rjust(14, "0") + (f"{milliseconds:03}" if milliseconds else "")
 
 
+@lru_cache(4096)
 def identity(day: object, time: object) -> str:
     """Return day and local start, for example 20261124T130000: the end and the remarks of an open house may change."""
     texts = ("".join(filter(str.isalnum, str(part or "").encode("ascii", "ignore").decode())) for part in (day, time))

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
+from functools import cache, lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -102,19 +102,20 @@ def encode_document(  # noqa: PLR0913 - its parts
     `search_fields_json` is the JSON object of the search fields without past, stamp and closing brace, at least one;
     `record` is the encoded record, None for a tombstone.
     """
-    head = b"".join((search_fields_json, _encode_past(past), _encode_stamp(clock, sequence, changed)))
+    encoded_past = _encode_past(past) if past else b""
+    head = b"".join((search_fields_json, encoded_past, _encode_stamp(clock, sequence, changed)))
     return head + b"}" if record is None else b"".join((head, b',"record":\t', record, b"\t}"))
 
 
 def _encode_past(past: str) -> bytes:
-    if not past or (decoded := decode_past(past)) is None:
+    if (decoded := decode_past(past)) is None:
         return b""
     counted = b',"history_count":%d' % decoded.count if decoded.count else b""
     return b',"past":"%b"' % past.encode() + counted
 
 
 def _encode_stamp(clock: int, sequence: int, changed: Iterable[int]) -> bytes:
-    numbers = ",".join(map(str, stamped_changes(changed, sequence))).encode()
+    numbers = b",".join([b"%d" % number for number in stamped_changes(changed, sequence)])
     return b',"clock":%d,"sequence":%d,"changed":[%b]' % (clock, sequence, numbers)
 
 
@@ -288,8 +289,13 @@ def record_hash(identifier: str, *values: int) -> int:
 
     The state is the content hash, or any other values to compare; all records of a digest have the same number of them.
     """
-    packed = struct.pack(f">{len(values)}q", *values)
+    packed = _packing(len(values))(*values)
     return int.from_bytes(sha256(packed + identifier.encode()).digest()[:8])
+
+
+@cache
+def _packing(count: int) -> Callable[..., bytes]:
+    return struct.Struct(f">{count}q").pack
 
 
 def split_hash(number: int) -> tuple[int, int]:

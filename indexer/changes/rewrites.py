@@ -143,7 +143,7 @@ async def compared(
     ]
     fetched = await fetch_documents(context, index, [name for name in differing if name not in unseen])
     stored = {document.id: stored_state(document.source) for document in fetched}
-    return [change._replace(document=_compared(context, resource, change, stored, unseen)) for change in changes]
+    return [_compared(context, resource, change, stored, unseen) for change in changes]
 
 
 def _compared(
@@ -152,15 +152,15 @@ def _compared(
     change: Change,
     stored: Mapping[str, tuple[StoredState, Parts]],
     unseen: Mapping[str, PendingDocument],
-) -> PendingDocument:
-    document, _, known = change
+) -> Change:
+    document, kind, known = change
     if document.record is None:
-        return document
+        return change
     state, before = stored.get(document.id, (known, None))
     if (written := unseen.get(document.id)) is not None and written.record is not None:
         before = written.head, written.record
     past, changed = remember(resource, document, (document.head, document.record), state, before)
-    return structs.replace(document, past=kept_past(context, past), changed=changed)
+    return Change(structs.replace(document, past=kept_past(context, past), changed=changed), kind, known)
 
 
 Known: TypeAlias = IndexRow | StoredState

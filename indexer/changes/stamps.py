@@ -18,6 +18,7 @@ from indexer.clock import UNDATED, ClockWatch, now_milliseconds, version_microse
 from indexer.control import MarkStore, StoredIdentities, begin_epoch, first_mark
 from indexer.documents.builder import PendingDocument
 from indexer.documents.companies import Coverage
+from indexer.documents.normalizer import member_getter
 from indexer.scan import IndexRow
 from indexer.settings import IndexerContext
 from mappings import Resource
@@ -216,15 +217,21 @@ def _replaced(resource: Resource, parts: Parts, before: Parts) -> dict[int, dict
     decode, found = _members_decoder(resource), dict[int, dict[int, Any]]()
     (head, record), (old_head, old_record) = parts, before
     new, old = decode(record), decode(old_record)
-    for number, group in resource.change_groups.items():
-        differing = {name for name in group.members if getattr(new, name) != getattr(old, name)}
-        if differing or any(search_value(head, name) != search_value(old_head, name) for name in group.search_fields):
-            found[number] = {
-                place: msgspec.json.decode(getattr(old, name))
-                for place, name in enumerate(group.remembered)
-                if name in differing
-            }
+    for (number, group), values in zip(resource.change_groups.items(), _group_values(resource), strict=True):
+        is_same = values(new) == values(old)
+        if is_same and all(search_value(head, name) == search_value(old_head, name) for name in group.search_fields):
+            continue
+        found[number] = {
+            place: msgspec.json.decode(getattr(old, name))
+            for place, name in enumerate(group.remembered)
+            if getattr(new, name) != getattr(old, name)
+        }
     return found or {number: {}}
+
+
+@cache
+def _group_values(resource: Resource) -> list[Callable[[Any], tuple[Any, ...]]]:
+    return [member_getter(group.members) for group in resource.change_groups.values()]
 
 
 @cache

@@ -10,10 +10,10 @@ import datetime as dt
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache
 from operator import attrgetter
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import msgspec
 from xxhash import xxh3_64_intdigest
@@ -239,8 +239,8 @@ class DocumentBuilder:
         extra, other, *values, _ = _encode_lines([*context, *self._open_values(record)]).split(b"\n")
         for name in names:
             setattr(record, name, _PLACEHOLDER)
-        opened = OpenRecord(names, values, _encode(record).split(RECORD_DELIMITER))
-        encoded = opened.without(())
+        opened = OpenRecord.of(names, values, _encode(record))
+        encoded = b"".join(opened.pieces)
         content = content_hash(extra, opened.without(self._volatile))
         return opened, encoded, content, content_hash(extra + other, encoded)
 
@@ -269,8 +269,6 @@ def stored_envelope(resource: Resource, source: bytes, version: int) -> tuple[An
     return envelope, stored.get(EXACT) or {}
 
 
-Extract = Callable[[Any], object]
-
 _EMPTY: tuple[object, ...] = (None, "", [], {})
 _UNIX_EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()
 _DAY_MILLISECONDS = 86_400_000
@@ -289,21 +287,31 @@ class SearchValues:
         strings = {member.name for member in resource.stored if member.kind is FieldKind.STRING}
         is_plain = {Conversion.EXACT: numbers, Conversion.TEXT: strings}
         plain = [field for field in declared if _is_plain(field, is_plain)]
-        derived = [field for field in declared if not _is_plain(field, is_plain)]
-        self._plain = member_getter([path for field in plain for path in _paths(field)])
-        self._derived = [partial(_CONVERSIONS[field.conversion], attrgetter(*_paths(field))) for field in derived]
+        converted = [field for field in declared if field.conversion in _CONVERSIONS and field not in plain]
+        several = [field for field in declared if len(field.sources) > 1]
+        tokens = [field for field in declared if field.conversion is Conversion.OPEN_HOUSES]
         featured = [field for field in fields if field.conversion is Conversion.FEATURE]
+        self._plain = member_getter([path for field in plain for path in _paths(field)])
+        self._read = member_getter([path for field in converted for path in _paths(field)])
+        self._convert = [_CONVERSIONS[field.conversion] for field in converted]
+        self._several = [attrgetter(*_paths(field)) for field in several]
+        self._has_tokens = bool(tokens)
         self._features = {field.feature: at for at, field in enumerate(featured)}
-        self.names = tuple(field.name for field in (*plain, *derived, *featured))
+        self.names = tuple(field.name for field in (*plain, *converted, *several, *tokens, *featured))
         self._exact_at = [
             (field.sources[0], at)
-            for at, field in enumerate((*plain, *derived))
+            for at, field in enumerate((*plain, *converted))
             if field.conversion is Conversion.EXACT
         ]
 
     def __call__(self, envelope: Any, exact: ExactValues) -> list[object]:
         """Return the values in the order of `names`, None for none; `exact` is what numbers were that are rounded."""
-        own: list[object] = [*self._plain(envelope), *[derive(envelope) for derive in self._derived]]
+        values = zip(self._convert, self._read(envelope), strict=True)
+        own: list[object] = [*self._plain(envelope), *[convert(value) for convert, value in values]]
+        own += [[value for value in read(envelope) if value is not None] or None for read in self._several]
+        if self._has_tokens:
+            houses = envelope.record.OpenHouse
+            own.append(_open_house_tokens(houses, envelope.property_time_zone) if houses else None)
         if exact:
             for name, at in self._exact_at:
                 own[at] = exact.get(name, own[at])
@@ -361,21 +369,19 @@ def _is_plain(field: SearchField, converted: Mapping[Conversion, set[str]]) -> b
     return len(field.sources) == 1 and field.conversion is Conversion.VERBATIM
 
 
-def _presence(read: Extract, envelope: Any) -> bool:
-    return read(envelope) not in _EMPTY
+def _presence(value: object) -> bool:
+    return value not in _EMPTY
 
 
-def _refusal(read: Extract, envelope: Any) -> bool | None:
-    return True if read(envelope) is False else None
+def _refusal(value: object) -> bool | None:
+    return True if value is False else None
 
 
-def _day(read: Extract, envelope: Any) -> int | None:
-    value = read(envelope)
+def _day(value: object) -> int | None:
     return (value.toordinal() - _UNIX_EPOCH_ORDINAL) * _DAY_MILLISECONDS if isinstance(value, dt.date) else None
 
 
-def _timestamp(read: Extract, envelope: Any) -> int | None:
-    value = read(envelope)
+def _timestamp(value: object) -> int | None:
     if isinstance(value, str):
         value = dt.datetime.fromisoformat(value)
     if isinstance(value, dt.datetime):
@@ -383,45 +389,26 @@ def _timestamp(read: Extract, envelope: Any) -> int | None:
     return value * 1000 if isinstance(value, int) else None
 
 
-def _values(read: Callable[[Any], tuple[object, ...]], envelope: Any) -> list[object] | None:
-    return [value for value in read(envelope) if value is not None] or None
-
-
-def _number(read: Extract, envelope: Any) -> float | None:
-    value = read(envelope)
-    return None if value is None else number_in(value)
-
-
-def _count(read: Extract, envelope: Any) -> int | None:
-    value = read(envelope)
+def _count(value: object) -> int | None:
     return len(value) or None if isinstance(value, list) else None
 
 
-def _open_houses(read: Extract, envelope: Any) -> list[str] | None:
-    houses: Any = read(envelope)
-    if not houses:
-        return None
-    zone, times = envelope.property_time_zone, [(house.Date, house.StartTime, house.EndTime) for house in houses]
-    suffixes = numbered(identity(day, start) for day, start, _ in times)
-    return [Token.of(suffix, *when, zone).text for suffix, when in zip(suffixes, times, strict=True)]
-
-
-def _text(read: Extract, envelope: Any) -> str | None:
-    value: Any = read(envelope)
-    return value if value is None or isinstance(value, str) else text_in(value)
-
-
-_CONVERSIONS: dict[Conversion, Callable[[Any, Any], object]] = {
-    Conversion.VERBATIM: _values,
+# Of fields of one source. Null has no value in any of them.
+_CONVERSIONS: dict[Conversion, Callable[[object], object]] = {
     Conversion.PRESENCE: _presence,
     Conversion.REFUSAL: _refusal,
     Conversion.DAY: _day,
     Conversion.TIMESTAMP: _timestamp,
-    Conversion.EXACT: _number,
+    Conversion.EXACT: number_in,
     Conversion.COUNT: _count,
-    Conversion.TEXT: _text,
-    Conversion.OPEN_HOUSES: _open_houses,
+    Conversion.TEXT: text_in,
 }
+
+
+def _open_house_tokens(houses: Any, zone: str | None) -> list[str]:
+    times = [(house.Date, house.StartTime, house.EndTime) for house in houses]
+    suffixes = numbered(identity(day, start) for day, start, _ in times)
+    return [Token.of(suffix, *when, zone).text for suffix, when in zip(suffixes, times, strict=True)]
 
 
 def content_hash(context: bytes, record: bytes) -> int:
@@ -432,18 +419,29 @@ def content_hash(context: bytes, record: bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class OpenRecord:
-    """An encoded record, split at some of its members: their names and encoded values, and the bytes around them."""
+    """An encoded record, split at some of its members: their names; in turn the bytes between them and their values."""
 
-    names: Sequence[str]
-    values: Sequence[bytes]
-    parts: Sequence[bytes]
+    names: tuple[str, ...]
+    pieces: list[bytes]
 
-    def without(self, omitted: Collection[str]) -> bytes:
+    @classmethod
+    def of(cls, names: tuple[str, ...], values: Sequence[bytes], record: bytes) -> Self:
+        """Return a record that is encoded with placeholders for these members, whose encoded values are given."""
+        pieces = [b""] * (2 * len(names) + 1)
+        pieces[::2], pieces[1::2] = record.split(RECORD_DELIMITER), values
+        return cls(names, pieces)
+
+    def without(self, omitted: frozenset[str]) -> bytes:
         """Return the encoded record with placeholders for some of these members."""
-        pieces = [self.parts[0]]
-        for name, value, part in zip(self.names, self.values, self.parts[1:], strict=True):
-            pieces += (RECORD_DELIMITER if name in omitted else value, part)
+        pieces = self.pieces.copy()
+        for at in _places(self.names, omitted):
+            pieces[at] = RECORD_DELIMITER
         return b"".join(pieces)
+
+
+@lru_cache(1024)
+def _places(names: tuple[str, ...], omitted: frozenset[str]) -> tuple[int, ...]:
+    return tuple(2 * at + 1 for at, name in enumerate(names) if name in omitted)
 
 
 class RestrictedHashes:
@@ -490,12 +488,17 @@ class RestrictedHashes:
                     yield from _encoded(self.address_field_names, self.address_values(*_owner(head), record))
 
 
-def _hashes(identifier: str, company: str, record: OpenRecord, omissions: Iterable[Collection[str]]) -> Iterator[int]:
-    context = _encode([company])
+def _hashes(identifier: str, company: str, record: OpenRecord, omissions: Iterable[frozenset[str]]) -> Iterator[int]:
+    context = _encoded_owner(company)
     for omitted in omissions:
         content = content_hash(context, record.without(omitted))
         yield content
         yield from split_hash(record_hash(identifier, content))
+
+
+@lru_cache(1024)
+def _encoded_owner(company: str) -> bytes:
+    return _encode([company])
 
 
 def _names(contents: Iterable[ShownContent]) -> tuple[str, ...]:
@@ -522,10 +525,9 @@ class _DocumentOwner(msgspec.Struct):
 
 def _opened(record: dict[str, Any], members: Collection[str]) -> OpenRecord:
     """Split a stored record at those of the members that it has."""
-    names = [name for name in record if name in members]
+    names = tuple(name for name in record if name in members)
     values = [_encode(record[name]) for name in names]
-    parts = _encode(record | dict.fromkeys(names, _PLACEHOLDER)).split(RECORD_DELIMITER)
-    return OpenRecord(names, values, parts)
+    return OpenRecord.of(names, values, _encode(record | dict.fromkeys(names, _PLACEHOLDER)))
 
 
 @cache

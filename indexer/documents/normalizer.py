@@ -316,12 +316,12 @@ _UNTYPED = frozenset({FieldKind.UNTYPED, FieldKind.UNTYPED_LIST})
 
 def depth_check(fields: tuple[Field, ...], max_depth: int) -> Callable[[Any], None]:
     """Return the function that raises InvalidRecordError for an object with a member nested deeper than `max_depth`."""
-    untyped = tuple(field.name for field in fields if field.kind in _UNTYPED)
+    names = [field.name for field in fields if field.kind in _UNTYPED]
+    untyped = member_getter(names)
     inner = tuple((field.name, depth_check(field.members, max_depth)) for field in fields if _has_untyped(field))
 
     def check(value: Any) -> None:
-        for name in untyped:
-            member = getattr(value, name)
+        for name, member in zip(names, untyped(value), strict=True):
             if member and type(member) in (dict, list) and _exceeds(member, max_depth):
                 reason = f"is nested more than {max_depth} deep: flatten it, or raise BROKERAGE_MAX_RECORD_DEPTH"
                 raise InvalidRecordError(f"record.{name}", reason)
@@ -360,15 +360,17 @@ def record_completion(resource: Resource) -> Callable[[Any], list[Gap]]:
     Gaps are names that a record lacks although it refers to who has them, and the time zone of its open houses.
     """
     kinds = {field.name: field.kind for field in resource.stored if field.is_update_time}
+    times = member_getter([*kinds])
     names = member_getter([name.member for name in resource.names])
     keys = member_getter([name.reference for name in resource.names])
     zone = resource.zone_of
 
     def complete(envelope: Any) -> list[Gap]:
         record = envelope.record
-        for name, kind in kinds.items():
-            if getattr(record, name) is None:
-                setattr(record, name, _stored_time(envelope.updated_at, kind))
+        if None in times(record):
+            for name, kind in kinds.items():
+                if getattr(record, name) is None:
+                    setattr(record, name, _stored_time(envelope.updated_at, kind))
         given, gaps = names(record), list[Gap]()
         if not all(given):
             declared = zip(resource.names, given, keys(record), strict=True)
