@@ -2,8 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Each process uses its own Elasticsearch. A test that waits for what never comes fails by name; the longest takes 4 minutes.
-PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --timeout 900
+# A test that waits for what never comes fails by name; the longest takes 4 minutes.
+PYTEST := $(BIN)/pytest --dist loadfile --no-loadscope-reorder --timeout 900
+# Processes that tests start take what an earlier one compiled.
+unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 
 # Hashes without index addresses, so that the lock works with any mirror.
@@ -30,14 +32,14 @@ demo: install  ## Start the service with sample data and an embedded Elasticsear
 
 test: lint  ## Check style and types, and run the tests that need nothing but Python; about 8 minutes on two cores.
 	@echo "Running the tests that need no other program: about 7 minutes on two cores."
-	$(PYTEST) --tier test
+	$(PYTEST) --numprocesses 5 --tier test
 	@echo "\`make check\` runs the others, with Redis, Chromium, promtool, podman and npm: about 20 minutes."
 
 check: develop redis promtool chromium peers mariadb tests/clients/node_modules  ## Run all other tests; as root on Debian it installs Redis, Chromium, promtool, nginx, PostgreSQL, MariaDB and podman.
 	@$(MAKE) --no-print-directory podman || echo "podman cannot be installed"
 	@missing=; for tool in redis-server promtool chromium nginx psql mariadbd; do PATH="$(BIN):/usr/sbin:$$PATH" command -v $$tool > /dev/null || missing="$$missing $$tool"; done; \
 	[ -z "$$missing" ] || { echo "\`make check\` needs:$$missing. Install them, or run it as root on Debian."; exit 1; }
-	$(PYTEST) --tier check
+	$(PYTEST) --numprocesses 3 --tier check
 
 lint: develop  ## Check style and types.
 	$(BIN)/ruff check

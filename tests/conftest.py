@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -18,14 +19,17 @@ from cluster.connection import ConnectionSettings, connect
 from embedded import VERSION, EmbeddedCluster, NodeOptions
 from service.app import reading_client
 from tests.image.podman import obstacle
+from tests.logs import logged
 from tests.loops import pause_after_writelines
-from tests.tiers import TIERS, tier_of
+from tests.tiers import TIERS, needs_more_than_python, tier_of
 
 _DELETED_TOGETHER = 20
 _MEMORY = "/dev/shm"  # noqa: S108 - nothing there has a name that can be guessed
 _MEMORY_BYTES = 8 * 2**30
 _IMAGE = Path(__file__).with_name("image")
 _SHIPPED = _IMAGE / "test_shipped_image.py"
+_SHARED = pytest.StashKey[EmbeddedCluster]()
+_NODE_URL = "embedded_url"
 _LONG_AND_LAST = [Path(__file__).with_name(name) for name in ("upgrade", "site", "siege")]
 
 
@@ -53,12 +57,28 @@ def _keep_files_in_memory() -> None:
         tempfile.tempdir = os.environ["TMPDIR"] = _MEMORY
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Give the processes of `make test` one node together: each of them takes a processor a minute until it is warm.
+
+    Tests of that tier change no setting of a node. Those of `make check` do, so there each process has its own.
+    """
+    config: pytest.Config = node.config
+    if config.getoption("--tier") != "test" or "ELASTICSEARCH_URL" in os.environ or _docker_runs():
+        return
+    if _SHARED not in config.stash:
+        config.stash[_SHARED] = EmbeddedCluster(NodeOptions(ephemeral=True))
+        config.stash[_SHARED].start()
+        config.add_cleanup(config.stash[_SHARED].stop)
+    node.workerinput[_NODE_URL] = config.stash[_SHARED].url
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the other tier, and begin with what takes long: one process would end with it alone."""
     if (tier := config.getoption("--tier")) is not None:
-        others = [item for item in items if tier_of(item) != tier]
-        config.hook.pytest_deselected(items=others)
-        items[:] = [item for item in items if tier_of(item) == tier]
+        tiers = [tier_of(item) for item in items]
+        config.hook.pytest_deselected(items=[item for item, other in zip(items, tiers, strict=True) if other != tier])
+        items[:] = [item for item, own in zip(items, tiers, strict=True) if own == tier]
     items.sort(key=lambda item: not any(folder in item.path.parents for folder in _LONG_AND_LAST))
 
 
@@ -77,7 +97,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out what only `make image` runs, and all tests of the image where it cannot be built."""
+    """Leave out what only `make check` or `make image` runs, and the tests of an image that cannot be built."""
+    if config.getoption("--tier") == "test" and needs_more_than_python(collection_path):
+        return True
     if collection_path.parent != _IMAGE or not collection_path.match("test_*") or config.getoption("--image"):
         return None
     return True if collection_path != _SHIPPED or obstacle() else None
@@ -116,8 +138,11 @@ def engine_url(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def embedded_url() -> Iterator[str]:
+def embedded_url(request: pytest.FixtureRequest) -> Iterator[str]:
     """The embedded node, which has a folder for snapshots."""
+    if shared := getattr(request.config, "workerinput", {}).get(_NODE_URL):
+        yield shared
+        return
     with EmbeddedCluster(NodeOptions(ephemeral=True)) as cluster:
         yield cluster.url
 
@@ -136,6 +161,19 @@ def _container() -> Iterator[str]:
     image = f"elasticsearch:{VERSION}"
     with ElasticSearchContainer(image, mem_limit="2g") as container:
         yield f"http://{container.get_container_host_ip()}:{container.get_exposed_port(container.port)}"
+
+
+@pytest.fixture
+def loop_log(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+    """Return what event loops have logged since the test began, such as errors of tasks that nobody awaits."""
+    gc.collect()  # tasks that other tests have left
+    caplog.clear()
+
+    def read() -> list[str]:
+        gc.collect()
+        return logged(caplog, "asyncio")
+
+    return read
 
 
 @pytest.fixture

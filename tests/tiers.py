@@ -4,6 +4,7 @@
 Without `--tier` all are collected.
 """
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,12 @@ _OTHERS = (
     "disasters",
     "embedded",
     "image",
+    "indexer/indices/test_small_node.py",
+    "indexer/source/test_bounds.py",
+    "packaging/test_client_wheel.py",
+    "packaging/test_files.py",
+    "packaging/test_supply_chain.py",
+    "packaging/test_wheel.py",
     "reso/dialects",
     "service/limits/test_costs.py",
     "service/limits/test_redis_buckets.py",
@@ -37,30 +44,20 @@ _OTHERS = (
 )
 # Of the tests with a node: gates, fences, licences, exports, feeds, filters, keys.
 _WITH_NODE = (
-    "brokerage/test_audit_command.py",
     "contract/test_filters.py",
     "contract/test_forms.py",
     "contract/test_pages.py",
-    "contract/test_search_profiles.py",
-    "exports/test_change_files.py",
-    "exports/test_serving.py",
     "feed/test_changes.py",
-    "feed/test_digest.py",
-    "feed/test_display_licence.py",
     "feed/test_snapshot.py",
     "indexer/changes/test_fenced_sessions.py",
-    "indexer/control",
+    "indexer/control/test_mark_store.py",
     "indexer/lock",
-    "indexer/rebuild/test_covered_companies.py",
     "indexer/rebuild/test_identity_gate.py",
     "indexer/rebuild/test_swap_gate.py",
     "indexer/troubles/test_standing_list.py",
-    "indexer/updates/test_exact_values.py",
     "indexer/updates/test_update_of_other_data.py",
     "indexer/updates/test_update_run.py",
-    "odata/test_child_sets.py",
     "odata/test_filters.py",
-    "odata/test_paging.py",
     "security/test_display_oracles.py",
     "security/test_scope_matrix.py",
     "security/test_withdrawn_access.py",
@@ -71,11 +68,17 @@ _WITH_NODE = (
 def tier_of(item: pytest.Item) -> str:
     """Return the tier of a test, by its file and its fixtures."""
     fixtures: list[str] = getattr(item, "fixturenames", [])
-    if _is_below(item.path, _OTHERS) or any(name.startswith(_OTHER_TOOLS) for name in fixtures):
+    if needs_more_than_python(item.path) or any(name.startswith(_OTHER_TOOLS) for name in fixtures):
         return "check"
     return "test" if "engine_url" not in fixtures or _is_below(item.path, _WITH_NODE) else "check"
 
 
+def needs_more_than_python(path: Path) -> bool:
+    """Whether all tests of a file or folder are of `make check`, so that `make test` need not import them."""
+    return _is_below(path, _OTHERS)
+
+
+@cache
 def _is_below(path: Path, names: tuple[str, ...]) -> bool:
     inner = path.relative_to(_TESTS)
     return any(inner.is_relative_to(name) for name in names)

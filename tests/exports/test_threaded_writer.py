@@ -1,14 +1,13 @@
 """The thread that writes the pages of a publication, on a disk that is full."""
 
 import asyncio
-import gc
 import threading
+from collections.abc import Callable
 from typing import cast
 
 import pytest
 
 from service.publishing.files import PublicationFiles, ThreadedWriter
-from tests.logs import logged
 
 PAGES = 5
 
@@ -37,8 +36,7 @@ async def write_pages(disk: FullDisk) -> None:
         await writer.flush()
 
 
-async def test_an_error_of_several_pages_is_raised_once_and_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_error_of_several_pages_is_raised_once_and_not_logged(loop_log: Callable[[], list[str]]) -> None:
     with pytest.raises(OSError, match="No space left"):
         await write_pages(FullDisk())
-    gc.collect()
-    assert logged(caplog, "asyncio") == []
+    assert loop_log() == []

@@ -59,6 +59,7 @@ _LISTS: dict[str, Callable[[list[str]], Any]] = {
     "resources": lambda sent: [resource for resource in RESOURCES if resource.alias in sent],
     "prefixes": lambda sent: sorted({*sent}),
 }
+_REQUEST = make_mocked_request("GET", "/v1/")
 operations = pytest.mark.parametrize(
     "operation", [*OPERATIONS, *CHANGES.operations, *EXPORT_OPERATIONS], ids=lambda operation: operation.path
 )
@@ -99,7 +100,7 @@ def queries(draw: st.DrawFn, names: list[str]) -> Query:
 
 def read(operation: Operation, query: Query) -> tuple[dict[str, Any], set[str]]:
     """Return the values that the parser reads, or the parameters that it blames."""
-    request = make_mocked_request("GET", f"/v1/?{urlencode(query)}")
+    request = _REQUEST.clone(rel_url=f"/v1/?{urlencode(query)}")
     try:
         return asyncio.run(parse_query(request, operation.schema, tolerate_unknown=False)), set()
     except InvalidRequest as refused:

@@ -1,14 +1,12 @@
 """Batched reads: each request gets its record, never an older one than at its arrival."""
 
 import asyncio
-import gc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 
 import pytest
 
 from service.search.engine import BatchLoader
-from tests.logs import logged
 from tests.service.internals import Internals
 from tests.waiting import until
 
@@ -98,7 +96,7 @@ async def test_a_record_is_never_answered_by_a_search_that_began_before_the_requ
     assert late[0].result() == b"a"
 
 
-async def test_a_slow_search_blocks_no_other(internals: Internals, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_slow_search_blocks_no_other(internals: Internals, loop_log: Callable[[], list[str]]) -> None:
     internals(slow_read_seconds=0.0)
     loader, search = BatchLoader(), Searches()
     (stuck,) = await begun(loader, search, "a")
@@ -108,8 +106,7 @@ async def test_a_slow_search_blocks_no_other(internals: Internals, caplog: pytes
     assert (await second, stuck.done()) == (b"b", False)
     await search.end(0)
     assert await stuck == b"a"
-    gc.collect()
-    assert logged(caplog, "asyncio") == []
+    assert loop_log() == []
 
 
 async def test_a_search_that_ends_in_time_is_followed_by_no_other(internals: Internals) -> None:
@@ -168,12 +165,12 @@ async def test_a_cancelled_request_does_not_affect_the_others() -> None:
     assert await staying == b"a"
 
 
-async def test_a_failure_without_waiters_is_not_reported(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failure_without_waiters_is_not_reported(loop_log: Callable[[], list[str]]) -> None:
     loader, search = BatchLoader(), Searches()
     (leaving,) = await begun(loader, search, "a")
     leaving.cancel()
     await search.end(0, ValueError("broken"))
-    assert logged(caplog, "asyncio") == []
+    assert loop_log() == []
 
 
 async def test_many_go_in_several_searches_and_nothing_is_kept_in_the_end() -> None:
