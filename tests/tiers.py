@@ -54,7 +54,6 @@ _WITH_NODE = (
     "indexer/lock",
     "indexer/rebuild/test_identity_gate.py",
     "indexer/rebuild/test_swap_gate.py",
-    "indexer/troubles/test_standing_list.py",
     "indexer/updates/test_update_of_other_data.py",
     "indexer/updates/test_update_run.py",
     "odata/test_filters.py",
