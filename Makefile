@@ -30,10 +30,10 @@ develop: $(VENV)/.development  ## Create .venv with the development tools.
 demo: install  ## Start the service with sample data and an embedded Elasticsearch.
 	@$(BIN)/brokerage demo $(DEMO)
 
-test: lint  ## Check style and types, and run the tests that need nothing but Python; about 8 minutes on two cores.
-	@echo "Running the tests that need no other program: about 7 minutes on two cores."
-	$(PYTEST) --numprocesses 5 --tier test
-	@echo "\`make check\` runs the others, with Redis, Chromium, promtool, podman and npm: about 20 minutes."
+test: lint  ## Check style and types, and run the tests that need nothing but Python; about 5 minutes on two cores.
+	@echo "Running the tests that need no other program: about 4 minutes on two cores."
+	$(PYTEST) --numprocesses 4 --tier test
+	@echo "\`make check\` runs the others, with Redis, Chromium, promtool, podman and npm: about half an hour."
 
 check: develop redis promtool chromium peers mariadb tests/clients/node_modules  ## Run all other tests; as root on Debian it installs Redis, Chromium, promtool, nginx, PostgreSQL, MariaDB and podman.
 	@$(MAKE) --no-print-directory podman || echo "podman cannot be installed"
