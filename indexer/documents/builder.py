@@ -393,7 +393,7 @@ def _count(value: object) -> int | None:
     return len(value) or None if isinstance(value, list) else None
 
 
-# Of fields of one source. Null has no value in any of them.
+# Of fields of one source.
 _CONVERSIONS: dict[Conversion, Callable[[object], object]] = {
     Conversion.PRESENCE: _presence,
     Conversion.REFUSAL: _refusal,
