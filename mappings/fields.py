@@ -16,7 +16,10 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from functools import cache, partial
+from math import isfinite
 from typing import NamedTuple
+
+import msgspec
 
 # Before a capital that follows a small letter or digit, and before the last capital of a run before a small letter.
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -89,6 +92,33 @@ class TextForm(Enum):
         if self is TextForm.LOCAL_TIME:
             return (text + ":00")[: len("HH:MM:SS")] if _ANY_TIME.fullmatch(text) else None
         return text if TEXT_PATTERN.fullmatch(text) else None
+
+
+# A number may be given as a text, and a text as a value of any type: a property shows what its search field has.
+_EMPTY_VALUES: tuple[object, ...] = (None, {}, [])
+
+
+def text_in(value: object) -> str | None:
+    """Return a value of any type as a string: None for null and for an empty object or list, else as JSON."""
+    if isinstance(value, str):
+        return value
+    return None if value in _EMPTY_VALUES else msgspec.json.encode(value).decode()
+
+
+_NUMBER = re.compile(r"\s*([+-]?[0-9]{1,40}(?:\.[0-9]{0,40})?)\s*", re.ASCII)
+
+
+def number_in(value: object) -> float | None:
+    """Return a number, also one given as text such as `47.61`; None for anything else."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, str) and (match := _NUMBER.fullmatch(value)):
+        value = float(match[1])
+    if not isinstance(value, float) or not isfinite(value):
+        return None
+    return int(value) if value.is_integer() else value
 
 
 class View(StrEnum):

@@ -114,7 +114,7 @@ def _member(field: Field, level: _MemberTypes) -> tuple[str, Any, Any]:
 def _type(field: Field, level: _MemberTypes) -> Any:
     if not field.members:
         return level.forms[field.form] if field.form in level.forms else level.types[field.kind]
-    struct = _struct(f"{underscore(field.name)}_member", field.members, level.inner or level)
+    struct = _struct(f"{field.name}_member", field.members, level.inner or level)
     return list[struct] if field.kind is FieldKind.OBJECTS else struct  # type: ignore[valid-type]
 
 

@@ -1,15 +1,8 @@
-"""The vocabulary of search fields: what is indexed next to the record, its type and its source.
+"""The vocabulary of search fields: what is indexed next to the record, its type and its source."""
 
-A number may be given as a text, and a text as a value of any type: what a property shows is what its search field has.
-"""
-
-import re
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from math import isfinite
-
-import msgspec
 
 # An Elasticsearch field mapping.
 FieldMapping = dict[str, object]
@@ -157,29 +150,3 @@ HISTORY_FIELDS = (
     # How many values are remembered, if any.
     SearchField(name="history_count", mapping={"type": "integer"}, origin=FieldOrigin.INDEXER),
 )
-
-
-_EMPTY_VALUES: tuple[object, ...] = (None, {}, [])
-
-
-def text_in(value: object) -> str | None:
-    """Return a value of any type as a string: None for null and for an empty object or list, else as JSON."""
-    if isinstance(value, str):
-        return value
-    return None if value in _EMPTY_VALUES else msgspec.json.encode(value).decode()
-
-
-_NUMBER = re.compile(r"\s*([+-]?[0-9]{1,40}(?:\.[0-9]{0,40})?)\s*", re.ASCII)
-
-
-def number_in(value: object) -> float | None:
-    """Return a number, also one given as text such as `47.61`; None for anything else."""
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int):
-        return value
-    if isinstance(value, str) and (match := _NUMBER.fullmatch(value)):
-        value = float(match[1])
-    if not isinstance(value, float) or not isfinite(value):
-        return None
-    return int(value) if value.is_integer() else value

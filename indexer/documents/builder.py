@@ -24,11 +24,11 @@ from indexer.documents.normalizer import ExactValues, Gap, member_getter
 from indexer.errors import InvalidRecordError
 from indexer.source.lines import RejectedLine, SourceLine
 from mappings import Resource
-from mappings.fields import FieldKind
+from mappings.fields import FieldKind, number_in, text_in
 from mappings.listing import HISTORY
 from mappings.open_houses import TIME_ZONE, Token, identity, numbered
 from mappings.record_schema import record_type
-from mappings.search_fields import Conversion, FieldOrigin, SearchField, number_in, text_in
+from mappings.search_fields import Conversion, FieldOrigin, SearchField
 from mappings.stored_document import (
     CREATED,
     EXACT,
@@ -173,11 +173,11 @@ class DocumentBuilder:
         self._head: Any = msgspec.defstruct(
             f"{resource.name}Head", own, bases=(_SearchFields,), omit_defaults=True, gc=False
         )
-        self._extra = member_getter(sorted(resource.envelope_members - _NOT_CONTENT - {TIME_ZONE, HISTORY}))
-        self._has_zone = TIME_ZONE in resource.envelope_members
-        self._has_history = HISTORY in resource.envelope_members
-        self._not_content = member_getter(sorted(resource.envelope_members & _NOT_CONTENT))
+        members = resource.envelope_members
+        self._has_zone, self._has_history = TIME_ZONE in members, HISTORY in members
         self._volatile = resource.volatile
+        self._extra = member_getter(sorted(members - _NOT_CONTENT - {TIME_ZONE, HISTORY}))
+        self._not_content = member_getter(sorted(members & _NOT_CONTENT))
         self._open_values = member_getter(self._restricted.open_members)
 
     def __call__(
@@ -291,8 +291,8 @@ class SearchValues:
         several = [field for field in declared if len(field.sources) > 1]
         tokens = [field for field in declared if field.conversion is Conversion.OPEN_HOUSES]
         featured = [field for field in fields if field.conversion is Conversion.FEATURE]
-        self._plain = member_getter([path for field in plain for path in _paths(field)])
-        self._read = member_getter([path for field in converted for path in _paths(field)])
+        paths = [[path for field in group for path in _paths(field)] for group in (plain, converted)]
+        self._plain, self._read = map(member_getter, paths)
         self._convert = [_CONVERSIONS[field.conversion] for field in converted]
         self._several = [attrgetter(*_paths(field)) for field in several]
         self._has_tokens = bool(tokens)

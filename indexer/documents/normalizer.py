@@ -18,12 +18,11 @@ from indexer.clock import epoch_milliseconds
 from indexer.errors import InvalidRecordError
 from indexer.reporting.report import RoundedField
 from mappings import Resource
-from mappings.fields import Field, FieldKind, TextForm
+from mappings.fields import Field, FieldKind, TextForm, number_in
 from mappings.history import DICTIONARY_FIELDS
 from mappings.listing import HISTORY, ON_MARKET_STATUSES, PROPERTY_TYPES, STATUSES
 from mappings.open_houses import TIME_ZONE, find_time_zone
 from mappings.record_schema import MAX_SAFE_INTEGER
-from mappings.search_fields import number_in
 
 Roundings = dict[str, RoundedField]
 # What the members of an object were that are rounded in it, by name.

@@ -19,10 +19,10 @@ import msgspec
 
 from mappings import AGENT, LISTING, SOLD_LISTING
 from mappings.data_dictionary import MODIFICATION_TIMESTAMP
+from mappings.fields import text_in
 from mappings.history import Change, change_type, changes_of, decode_past, standard_status
 from mappings.open_houses import Token, identity, instants_of, numbered
 from mappings.resource import Resource
-from mappings.search_fields import text_in
 from service.http.responses import JsonBytes
 from service.reso.filter.clauses import IdentifierMatcher
 from service.reso.filter.value_matchers import ConstantMatcher

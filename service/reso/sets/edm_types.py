@@ -10,8 +10,7 @@ from functools import lru_cache
 from math import floor
 
 from mappings.data_dictionary import DictionaryType
-from mappings.fields import FieldKind
-from mappings.search_fields import number_in, text_in
+from mappings.fields import FieldKind, number_in, text_in
 
 
 class EdmType(StrEnum):
