@@ -47,6 +47,13 @@ class NotSentError(ConnectionError):
 class TypedNode(AiohttpHttpNode):
     """A node for typed calls that resolves the configured fingerprint before its first request."""
 
+    _is_closed = False
+
+    async def close(self) -> None:  # type: ignore[override]
+        """Close the connections, for good: the client's own node would open others for a later request."""
+        self._is_closed = True
+        await super().close()
+
     async def perform_request(  # type: ignore[override]
         self,
         method: str,
@@ -56,6 +63,8 @@ class TypedNode(AiohttpHttpNode):
         request_timeout: Any = DEFAULT,
     ) -> NodeApiResponse:
         """Return the complete response; raise the transport's errors, with a remedy in those of TLS."""
+        if self._is_closed:
+            raise RuntimeError("The client is closed.")
         await self._resolve_fingerprint()
         try:
             return await super().perform_request(method, target, body, headers, request_timeout)

@@ -8,7 +8,7 @@ import ipaddress
 import random
 from asyncio import sleep
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from http import HTTPStatus
 from importlib.metadata import version
 from typing import TypeVar
@@ -197,19 +197,19 @@ class FeedHttpClient:
         self._session: aiohttp.ClientSession
         self._listed_hosts: aiohttp.ClientSession  # for files on hosts of the limits; it has no key
         self._other_hosts: aiohttp.ClientSession  # for other files; it has no key
+        self._opened = AsyncExitStack()
 
     async def open(self) -> None:
         """Open the session. Responses may use any encoding that aiohttp can decompress here."""
-        service = NotingConnector()
-        self._session = aiohttp.ClientSession(
-            headers={"x-api-key": self._key, "User-Agent": _USER_AGENT}, timeout=_TIMEOUT, connector=service
-        )
-        self._listed_hosts = _keyless_session(aiohttp.TCPConnector())
-        self._other_hosts = _keyless_session(guarded_connector(service.networks))
+        service, opened = NotingConnector(), self._opened.enter_async_context
+        headers = {"x-api-key": self._key, "User-Agent": _USER_AGENT}
+        self._session = await opened(aiohttp.ClientSession(headers=headers, timeout=_TIMEOUT, connector=service))
+        self._listed_hosts = await opened(_keyless_session(aiohttp.TCPConnector()))
+        self._other_hosts = await opened(_keyless_session(guarded_connector(service.networks)))
 
     async def close(self) -> None:
-        for session in (self._session, self._listed_hosts, self._other_hosts):
-            await session.close()
+        """Close all sessions, also if the caller is cancelled meanwhile."""
+        await self._opened.aclose()
 
     @asynccontextmanager
     async def get(

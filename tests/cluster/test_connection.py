@@ -52,6 +52,23 @@ async def asked(reply: Reply = UNAVAILABLE, **settings: Any) -> list[Request]:
     return seen
 
 
+async def test_a_closed_client_stays_closed() -> None:
+    """What goes on after its run has ended would otherwise open connections that nobody closes."""
+    seen: list[Request] = []
+
+    async def answer(request: Request) -> Reply:
+        seen.append(request)
+        return UNAVAILABLE
+
+    async with serving(http(answer)) as server:
+        async with connect(ConnectionSettings(url=(server.url,)), connections=1, timeout=5) as client:
+            with pytest.raises(ApiError):
+                await client.search()
+        with pytest.raises(RuntimeError, match="closed"):
+            await client.search()
+    assert len(seen) == 1
+
+
 @pytest.mark.parametrize("reply", [UNAVAILABLE, HANG_UP])
 async def test_a_failed_call_is_not_repeated(reply: Reply) -> None:
     assert len(await asked(reply)) == 1

@@ -1,5 +1,7 @@
 """The client alone, against a service that breaks."""
 
+import asyncio
+import gc
 from typing import Any
 
 import pytest
@@ -38,6 +40,19 @@ async def test_a_truncated_snapshot_resumes_after_its_last_record(served: Served
     asked = [query.get("after") for _, query in served.stand_in.asked]
     assert asked[:-1] == [None, *[f"acme:{expected[198]}"] * 3, f"acme:{expected[330]}"]
     assert len(waits) == 4
+
+
+async def test_a_feed_whose_closing_is_cancelled_leaves_no_session_open(served: ServedStandIn) -> None:
+    feed = Feed(served.url, KEY)
+    await feed.__aenter__()
+    await read(feed)
+    closing = asyncio.create_task(feed.__aexit__(None, None, None))
+    await asyncio.sleep(0)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    del feed, closing
+    gc.collect()  # Python warns of sessions that are still open, and pytest fails
 
 
 async def test_a_snapshot_without_its_last_line_is_not_whole(served: ServedStandIn, waits: list[float]) -> None:
