@@ -100,6 +100,18 @@ class HttpConnection(web.RequestHandler):
             self.monitor.open(self)
         super().connection_made(transport)
 
+    async def start(self) -> None:
+        """Serve requests until the connection ends.
+
+        If the client leaves while the rest of a body is discarded, the cancellation refers to aiohttp's frame, and that
+        to the task: a cycle that would hold the connection until the garbage collector looks at old objects.
+        """
+        try:
+            await super().start()
+        except asyncio.CancelledError as error:
+            error.__traceback__ = None
+            raise
+
     def connection_lost(self, exc: BaseException | None) -> None:
         """Cancel the timeout of a partial request."""
         super().connection_lost(exc)

@@ -1,5 +1,6 @@
 """Requests are released at once: what waits for the garbage collector is memory of a worker under attack."""
 
+import asyncio
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,9 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.test_utils import TestClient
 
 from service.errors import ApiError
+from tests.service.raw_http import serve_raw
 from tests.service.stand_in import StandIn, refusal
+from tests.waiting import until
 
 REQUESTS = 20
 
@@ -81,6 +84,25 @@ async def test_a_request_over_the_rate_is_released(api: TestClient[Any, Any], st
     with unreleased() as found:
         for _ in range(REQUESTS):
             await _status(api, "/v1/listings", headers)
+    assert found == []
+
+
+async def test_a_client_that_leaves_without_sending_its_body_is_released() -> None:
+    async with serve_raw("http://127.0.0.1:9") as port:
+        others = len(asyncio.all_tasks())
+
+        async def leave() -> None:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n")
+            assert (await reader.readline()).startswith(b"HTTP/1.1 400 ")
+            writer.close()
+            await writer.wait_closed()
+            await until(lambda: len(asyncio.all_tasks()) == others)
+
+        await leave()
+        with unreleased() as found:
+            for _ in range(REQUESTS):
+                await leave()
     assert found == []
 
 
