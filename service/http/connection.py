@@ -22,7 +22,7 @@ from typing import Any, cast
 
 from aiohttp import HttpVersion10, HttpVersion11, web
 
-from service.http.problems import problem_response
+from service.http.problems import problem_response, release_frames
 from service.http.requests import (
     MAX_HEADER_BYTES,
     MAX_HEADERS,
@@ -109,7 +109,7 @@ class HttpConnection(web.RequestHandler):
         try:
             await super().start()
         except asyncio.CancelledError as error:
-            error.__traceback__ = None
+            release_frames(error)
             raise
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -218,6 +218,8 @@ class HttpConnection(web.RequestHandler):
         if request.writer.output_size > 0:
             raise ConnectionError("The response has already started.")
         response = problem_response(refusal_of(exc), "", request_id)
+        if exc is not None:
+            release_frames(exc)
         add_common_headers(response, request_id)
         _close_after(response)
         return response

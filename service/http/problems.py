@@ -115,13 +115,13 @@ def _rendered(
     adapter: RequestAdapter,
 ) -> web.Response:
     error = _to_api_error(exception, observation.request_id)
-    _release_frames(exception)
+    release_frames(exception)
     if error_format is not None:
         return error_format.render(error)
     return problem_response(error, request.path, observation.request_id, adapter if observation.is_compatible else None)
 
 
-def _release_frames(exception: BaseException) -> None:
+def release_frames(exception: BaseException) -> None:
     """Drop the tracebacks of an exception and of those that led to it.
 
     Variables of their frames refer to the exceptions: cycles that would hold the request and its connection, 15 KB,
