@@ -1,6 +1,7 @@
 """`brokerage size`: what a number of listings takes: disks, nodes, workers, memory and processors.
 
-Everything grows with the number of records; what one takes is measured (`Slopes`). docs/sizing.md says how.
+Everything grows with the number of records, and less than proportionally with their bytes; what one takes is measured
+(`Slopes`). docs/sizing.md says how.
 """
 
 import math
@@ -26,6 +27,9 @@ _BUSY = 0.7  # of a processor, to leave room for bursts
 _MIN_NODES = _MIN_WORKERS = 3  # so that one can be lost
 _NODE_CORES, _NODE_BYTES = 16, 4 * 10**12
 _HEAP_BYTES = 4 * 10**9
+# What a listing takes whatever its bytes, as a share of what one of `Slopes.source_bytes` takes: its search fields in
+# the index, and in loads, updates and searches all but the handling of bytes (decision 70).
+_FIXED_INDEX, _FIXED_WORK = 0.4, 0.7
 _WORKER_BYTES = 384 * 10**6
 
 
@@ -89,12 +93,13 @@ class Size:
 def size_of(listings: int, updates_a_day: int, partners: int, record_bytes: float, slopes: Slopes = SLOPES) -> Size:
     """Return what listings of `record_bytes` take whose partners copy everything, and read all updates, once a day."""
     weight = record_bytes / slopes.source_bytes
-    index = listings * record_bytes * slopes.index_share
+    work = _FIXED_WORK + (1 - _FIXED_WORK) * weight
+    index = listings * slopes.source_bytes * slopes.index_share * (_FIXED_INDEX + (1 - _FIXED_INDEX) * weight)
     copied, changed = (partners * records / _DAY_SECONDS for records in (listings, updates_a_day))
-    update_seconds = updates_a_day * slopes.update * weight / 1e6
+    update_seconds = updates_a_day * slopes.update * work / 1e6
     packed = (copied + changed) * slopes.packing
     service = (copied * slopes.copy_service + changed * slopes.change_service + packed) * weight / 1e6
-    reads = (copied * slopes.copy_engine + changed * slopes.change_engine) * weight / 1e6
+    reads = (copied * slopes.copy_engine + changed * slopes.change_engine) * work / 1e6
     engine = reads + update_seconds / _DAY_SECONDS
     peak = index * _COPIES * _GENERATIONS
     disk = peak / _FULL_DISK
@@ -104,8 +109,8 @@ def size_of(listings: int, updates_a_day: int, partners: int, record_bytes: floa
         index_bytes=index,
         shards=fitting_shards(math.ceil(listings * record_bytes), _DEFAULTS.shard_gigabytes),
         peak_disk_bytes=peak,
-        load_seconds=listings * weight / slopes.loaded_a_second,
-        rebuild_seconds=listings * weight / slopes.rebuilt_a_second,
+        load_seconds=listings * work / slopes.loaded_a_second,
+        rebuild_seconds=listings * work / slopes.rebuilt_a_second,
         update_seconds_a_day=update_seconds,
         listings_a_second=copied + changed,
         network_bytes_a_second=(copied + changed) * record_bytes * slopes.packed_share,

@@ -50,11 +50,24 @@ def test_what_must_grow_grows() -> None:
     assert many.shards > 50
     assert many.node_disk_bytes <= 4e12
     assert many.node_cores <= 16
-    larger = size_of(1_000_000, 50_000, 10, 12_000)
-    assert larger.index_bytes == pytest.approx(2 * few.index_bytes)
-    assert larger.load_seconds == pytest.approx(2 * few.load_seconds)
     slower = size_of(1_000_000, 50_000, 10, 6_000, replace(SLOPES, update=2 * SLOPES.update))
     assert slower.update_seconds_a_day == pytest.approx(2 * few.update_seconds_a_day)
+
+
+def test_a_listing_of_half_the_bytes_takes_more_than_half() -> None:
+    """It has as many search fields, and they are parsed, indexed and searched alike."""
+    whole, half = (size_of(10_000_000, _DAY, 864, size, _ROUND) for size in (1_000, 500))
+    assert half.source_bytes == whole.source_bytes / 2
+    assert half.index_bytes == pytest.approx(0.7 * whole.index_bytes)
+    for what in ("load_seconds", "rebuild_seconds", "update_seconds_a_day"):
+        assert getattr(half, what) == pytest.approx(0.85 * getattr(whole, what))
+
+
+def test_ten_million_listings_of_three_kilobytes_take_about_what_they_took() -> None:
+    """Measured with 10,000,000 (decision 70)."""
+    found = size_of(10_000_000, 50_000, 1, 3_000)
+    assert found.index_bytes == pytest.approx(17.7e9, rel=0.1)
+    assert found.load_seconds == pytest.approx(2_250, rel=0.1)
 
 
 def test_sizes_are_printed_without_a_cluster() -> None:
