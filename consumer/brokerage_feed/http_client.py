@@ -208,7 +208,7 @@ class FeedHttpClient:
         self._other_hosts = await opened(_keyless_session(guarded_connector(service.networks)))
 
     async def close(self) -> None:
-        """Close all sessions, also if the caller is cancelled meanwhile."""
+        """Close all sessions, even if the caller is cancelled while one of them closes."""
         await self._opened.aclose()
 
     @asynccontextmanager

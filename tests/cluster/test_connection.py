@@ -1,6 +1,7 @@
 """The client of the cluster: refused without an address, never retrying by itself, named behind the prefix."""
 
 import base64
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -35,16 +36,19 @@ def test_no_index_of_the_product_shares_a_name_with_another() -> None:
     assert len({mark_id(name) for name in names}) == len(names)
 
 
-async def asked(reply: Reply = UNAVAILABLE, **settings: Any) -> list[Request]:
-    """Return the requests that one call of a client makes, which fails by this reply."""
-    seen: list[Request] = []
-
-    async def refuse(request: Request) -> Reply:
+def answering(reply: Reply, seen: list[Request]) -> Callable[[Request], Awaitable[Reply]]:
+    async def answer(request: Request) -> Reply:
         seen.append(request)
         return reply
 
+    return answer
+
+
+async def asked(reply: Reply = UNAVAILABLE, **settings: Any) -> list[Request]:
+    """Return the requests that one call of a client makes, which fails by this reply."""
+    seen: list[Request] = []
     async with (
-        serving(http(refuse)) as server,
+        serving(http(answering(reply, seen))) as server,
         connect(ConnectionSettings(url=(server.url,), **settings), connections=1, timeout=5) as client,
     ):
         with pytest.raises((ApiError, TransportError)):
@@ -55,12 +59,7 @@ async def asked(reply: Reply = UNAVAILABLE, **settings: Any) -> list[Request]:
 async def test_a_closed_client_stays_closed() -> None:
     """What goes on after its run has ended would otherwise open connections that nobody closes."""
     seen: list[Request] = []
-
-    async def answer(request: Request) -> Reply:
-        seen.append(request)
-        return UNAVAILABLE
-
-    async with serving(http(answer)) as server:
+    async with serving(http(answering(UNAVAILABLE, seen))) as server:
         async with connect(ConnectionSettings(url=(server.url,)), connections=1, timeout=5) as client:
             with pytest.raises(ApiError):
                 await client.search()
