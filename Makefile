@@ -137,10 +137,10 @@ bench-quick: develop peers  ## Benchmark on 30,000 listings in a few minutes; wr
 bench-load: develop  ## Compare the commands of the indexer with those of another checkout: LOAD="--before CHECKOUT"; prints ratios.
 	@$(BIN)/python -m bench.load $(LOAD)
 
-guard: develop  ## Compare processor time and memory of the service with those of BASE, by default main, in its own environment; fails above 1.1.
+guard: develop  ## Compare processor time and memory of the service with those of BASE, by default main, in its own environment; fails above 1.05.
 	@rm -rf build/base && mkdir -p build/base && git archive $(or $(BASE),main) | tar --extract --directory build/base
 	@$(MAKE) --silent --directory build/base install
-	@$(BIN)/python -m bench.paired --before build/base --limit 1.1 --rounds 15 --requests 60
+	@$(BIN)/python -m bench.paired --before build/base --limit 1.05 --rounds 25 --requests 60
 
 wheels: develop  ## Build the wheels of the server and of the client in build/wheels.
 	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheels . ./consumer

@@ -1,8 +1,10 @@
 """The measurements of a run, as stored in `results.json`. Times are in seconds unless the name says `ms`."""
 
+import math
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -205,13 +207,25 @@ def ratio(upper: Sequence[float], lower: Sequence[float]) -> Spread:
     return Spread(statistics.median(upper) / statistics.median(lower), by_round.low, by_round.high)
 
 
-def compared(
-    what: str, unit: str, taken: Sequence[tuple[float, float]], names: tuple[str, str] = ("before", "after")
-) -> float:
-    """Print the medians of what two versions took in turn; return the median of the ratios of each turn."""
+class Ratio(NamedTuple):
+    """The median of the ratios of turns, and how far the true one can be from it."""
+
+    median: float
+    uncertainty: float
+
+
+def compared(what: str, unit: str, taken: Sequence[tuple[float, float]]) -> Ratio:
+    """Print the medians of what two versions took in turn, and return the ratio.
+
+    The uncertainty is half the 95 % interval of a median: 1.57 times the distance of the quarter points, by the root of
+    the number of turns (McGill, Tukey, Larsen: Variations of Box Plots, 1978).
+    """
     before, after = (statistics.median(column) for column in zip(*taken, strict=True))
-    found = statistics.median(new / old for old, new in taken)
+    found = spread([new / old for old, new in taken])
+    told = Ratio(found.median, 1.57 * (found.high - found.low) / math.sqrt(len(taken)))
     print(
-        f"{what:26} {names[0]} {before:8.3f} {unit:2}, {names[1]} {after:8.3f} {unit:2}, ratio {found:.3f}", flush=True
+        f"{what:26} before {before:8.3f} {unit:2}, after {after:8.3f} {unit:2}, "
+        f"ratio {told.median:.3f} ± {told.uncertainty:.3f}",
+        flush=True,
     )
-    return found
+    return told

@@ -5,9 +5,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from bench.paired import judge
 from bench.questions import GROUPS, SERVICE
 from bench.report import BEGIN, END, Figure, ReportError, between_marks, figures, report
-from bench.results import Results, Spread, begun, compared, quantile, ratio, read, spread, write
+from bench.results import Ratio, Results, Spread, begun, compared, quantile, ratio, read, spread, write
 from tests.bench.made import EVERYONE, results
 
 
@@ -21,8 +22,18 @@ def test_medians_quarter_points_quantiles_and_ratios() -> None:
 
 
 def test_two_versions_are_compared_turn_by_turn(capsys: pytest.CaptureFixture[str]) -> None:
-    assert compared("page", "ms", [(1.0, 2.0), (2.0, 3.0), (4.0, 4.0)]) == 1.5
-    assert "before    2.000 ms, after    3.000 ms, ratio 1.500" in capsys.readouterr().out
+    found = compared("page", "ms", [(1.0, 2.0), (2.0, 3.0), (4.0, 4.0), (1.0, 1.5)])
+    assert found.median == 1.5
+    assert found.uncertainty == pytest.approx(1.57 * 0.25 / 2)
+    assert "before    1.500 ms, after    2.500 ms, ratio 1.500 ± 0.196" in capsys.readouterr().out
+
+
+def test_the_guard_names_what_is_slower_and_what_it_cannot_see(capsys: pytest.CaptureFixture[str]) -> None:
+    noisy, equal, busy = Ratio(1.0, 0.06), Ratio(1.05, 0.05), Ratio(2.0, 0.01)
+    judge({"page": equal, "seconds until ready": busy, "show": noisy}, 1.05)
+    assert capsys.readouterr().out == "Too noisy here to see a ratio of 1.05: show.\n"
+    with pytest.raises(SystemExit, match=r"^Above 1\.05: show\.$"):
+        judge({"page": equal, "show": Ratio(1.051, 0.01)}, 1.05)
 
 
 def test_every_figure_is_worked_out() -> None:
