@@ -33,9 +33,10 @@ _OBJECTS_BETWEEN_COLLECTIONS = 20_000
 # From malloc.h.
 _TRIM_THRESHOLD = -1
 _MMAP_THRESHOLD = -3
-# Larger buffers are mapped and unmapped each time: those of pages of several hundred records would leave gaps that
-# smaller ones fill, and a worker under attack would keep more free memory than it uses (decision 26).
-_MMAP_THRESHOLD_BYTES = 3_145_728
+# Larger buffers are mapped and unmapped each time: those of pages of more than 250 listings, which also take turns
+# (`service.limits.admission`), would leave gaps that smaller ones fill, and a worker under attack would keep more free
+# memory than it uses (decision 26).
+_MMAP_THRESHOLD_BYTES = 2_097_152
 # Free memory above this is returned to the system.
 _TRIM_THRESHOLD_BYTES = 134_217_728
 

@@ -155,12 +155,11 @@ class _Siege:
             source = str(self._stage.source)
             plan = HonestPlan(self._serving.url, honest, COMPANY, source, self._scale.phases())
             process = await _readers(file, plan)
-            bombing = asyncio.create_task(self._bomb(Path(name)))
             clock = self._clock(process.pid)
             await self._follow(process, clock)
             await _all_made(self._found.target, self._scale)
             await self._end_attacks()
-            await bombing
+            self._found.bombs = await self._bomb(Path(name))
             self._found.cores = {phase: clock.cores(phase) for phase in (PEACE, SIEGE)}
             self._found.honest = msgspec.json.decode(file.read_bytes(), type=HonestReport)
         return self._found
@@ -195,15 +194,13 @@ class _Siege:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
 
-    async def _bomb(self, folder: Path) -> None:
-        """Attack the clients as soon as the service is attacked."""
+    async def _bomb(self, folder: Path) -> list[BombOutcome]:
+        """Attack the clients, after the service: what they unpack takes processor time from everybody."""
         if not self._scale.bomb_bytes:
-            return
-        while not self._tasks:  # noqa: ASYNC110 - attacks begin and end more than once
-            await asyncio.sleep(_SAMPLE_SECONDS)
+            return []
         environment = {**os.environ, "ELASTICSEARCH_URL": self._stage.connection.url[0]}
         environment |= {"BROKERAGE_INDEX_PREFIX": self._stage.connection.prefix}
-        self._found.bombs = await attack_clients(folder, self._scale.bomb_bytes, self._scale.bomb_seconds, environment)
+        return await attack_clients(folder, self._scale.bomb_bytes, self._scale.bomb_seconds, environment)
 
 
 async def _readers(file: Path, plan: HonestPlan) -> asyncio.subprocess.Process:
