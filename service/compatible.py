@@ -17,8 +17,8 @@ from yarl import URL
 
 from service.capability import Capability, Surface
 from service.errors import InvalidRequest, NotFound, ParameterFault, Unauthorized
-from service.http.negotiation import MAX_ELEMENTS
 from service.http.requests import (
+    MAX_ELEMENTS,
     BodyNotAllowed,
     MalformedRequest,
     RequestAdapter,

@@ -14,7 +14,7 @@ from mappings.fields import underscore
 from mappings.resource import Resource
 from service.capability import Capability
 from service.errors import InvalidRequest
-from service.http.negotiation import GEOJSON
+from service.http.requests import GEOJSON
 from service.http.responses import JsonBytes
 from service.projection import Variant
 

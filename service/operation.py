@@ -4,6 +4,7 @@ HTTP -> key -> admission -> limits -> parameters -> scope -> handler (query, Ela
 """
 
 import asyncio
+import datetime as dt
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -15,17 +16,26 @@ from aiohttp.payload import Payload
 from marshmallow import Schema
 from yarl import URL
 
-from service.access import Access
 from service.errors import Unauthorized
 from service.http.requests import RequestAdapter, client_address, request_origin
 from service.http.responses import BufferListPayload, CompressionCache, encode_response, has_sent_tag
 from service.keys.api_key import ApiKey
 from service.keys.authentication import Credentials, Proof, authenticate, confirm, reject_guarded_parameters
+from service.keys.ring import KeyRing
 from service.limits.admission import AdmissionSlot, RequestKind
 from service.limits.rates import Charge, admit, refund_request
-from service.parameters.parser import parse_query, parse_sent, unknown_parameters
+from service.parameters import parse_query, parse_sent, unknown_parameters
 from service.request_context import NO_CLIENT, ClientRequest, RequestContext, SentObserver, uncounted
-from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER, Visibility, resolve_scope
+from service.scope import (
+    COMPANY_PARAMETER,
+    PARENT_PARAMETER,
+    CompanyDirectory,
+    Scope,
+    Visibility,
+    allowed_scope,
+    resolve_scope,
+)
+from service.search.cached_value import CachedValue
 from service.services import SERVICES, Services
 from service.telemetry.observation import CURRENT_OBSERVATION, NO_LABEL, Layer, Timer
 from service.token import TokenVault
@@ -211,3 +221,41 @@ async def _discard(response: web.Response) -> None:
     """Release what a response holds that will not be sent, such as the slot of a stream."""
     if isinstance(response.body, Payload):
         await response.body.close()
+
+
+class Access:
+    """What a request was accepted for, compared with what its key may read now. All of it is in memory.
+
+    A response can take long: a long poll waits, and clients read slowly. `Operation.respond` asks once more before it
+    sends what it has waited for; while a response is being sent, `service.http.send_monitor` asks of every connection.
+    """
+
+    __slots__ = ("_directory", "_directory_seen", "_key", "_keys", "_scope", "_visibility")
+
+    def __init__(
+        self,
+        keys: KeyRing,
+        directory: CachedValue[CompanyDirectory],
+        key: ApiKey,
+        scope: Scope,
+        visibility: Visibility,
+    ) -> None:
+        """Compare what `key` gave the request with what it gives later."""
+        self._keys, self._directory = keys, directory
+        self._key, self._directory_seen = key, directory.current
+        self._scope, self._visibility = scope, visibility
+
+    def is_withdrawn(self) -> bool:
+        """Return whether the key is no longer valid, or may no longer read all that the request was accepted for.
+
+        A key that may read more, or whose record was read again, keeps its access.
+        """
+        key, directory = self._keys.recall(self._key.key_id), self._directory.current
+        if key is None or directory is None or not key.continues(self._key, dt.datetime.now(dt.UTC)):
+            return True
+        if key is self._key and directory is self._directory_seen:
+            return False
+        if not allowed_scope(key, directory).includes(self._scope) or not Visibility.of(key).includes(self._visibility):
+            return True
+        self._key, self._directory_seen = key, directory
+        return False

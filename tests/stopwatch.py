@@ -25,7 +25,7 @@ _MOST_SECONDS = 600  # until a program answers
 _CSV = "MLS#,Status,List Price,City,Modified\nA-1,Active,500000,Larchmont,2026-11-20T10:00:00Z\n"
 # The recipe of CONTRIBUTING: a filter on an indexed field is one line, and one test.
 _FILTER = '    min_list_price = WholeNumber("The lowest price.", clause=at_least("list_price"))\n'
-_TEST = """from service.resources.listings import ListingsParameters
+_TEST = """from service.resources.operations import ListingsParameters
 
 
 def test_the_filter_is_a_parameter() -> None:
@@ -117,7 +117,7 @@ def follow_the_path(home: Path) -> None:
             assert "A-1" in watch.run(f"curl --fail -sS -H 'x-api-key: {key}' '{own}'")
     with watch.part("new filter with test"):
         watch.run("make develop")
-        source = watch.clone / "service/resources/listings.py"
+        source = watch.clone / "service/resources/operations.py"
         text = source.read_text()
         text = text.replace("    UnixSecond,\n", "    UnixSecond,\n    WholeNumber,\n").replace(
             "    any_of,", "    any_of,\n    at_least,"

@@ -17,13 +17,12 @@ from service.changes.sharing import ChangeNotifier, ChangesPage, SharedPages
 from service.errors import InvalidRequest
 from service.feed.entries import FeedView, Hit, decode_hits, header_identifier, published_mark
 from service.feed.parameters import ChangeGroups, FeedFilters, FeedTokens, ResourceList
-from service.feed.progress import ReadSpan, latest_watermark, observe
 from service.feed.streaming import encode_difference, encode_records, encode_removal
 from service.http.responses import json_array, json_response, link_header
 from service.limits.admission import LARGE_PAGE_RECORDS, RequestKind
 from service.operation import Operation
-from service.parameters.types import MAX_PAGE_SIZE, WholeNumber
-from service.request_context import RequestContext
+from service.parameters import MAX_PAGE_SIZE, WholeNumber
+from service.request_context import ReadSpan, RequestContext, latest_watermark, observe
 from service.search.query import scope_clauses
 from service.telemetry.observation import CURRENT_OBSERVATION, Layer
 from service.token import FeedPosition, FeedPositions, FeedTokenExpired

@@ -25,15 +25,13 @@ from service import token
 from service.errors import ApiError, EngineUnavailable
 from service.feed.entries import SOURCE_KEY, FeedView, decode_hits, digest_body, mark_of_copy, parse_digest
 from service.feed.parameters import FeedFilters, FeedKeyParameter, resource_from_path
-from service.feed.progress import ReadSpan, observe, observe_end
 from service.feed.streaming import StreamedResponse, StreamPayload, encode_exact, encode_records, iso_timestamp
-from service.http.negotiation import ContentCoding
-from service.http.requests import negotiate_coding
+from service.http.requests import ContentCoding, negotiate_coding
 from service.http.responses import OPERATION_HEADERS, JsonBytes
 from service.limits.admission import AdmissionSlot, RequestKind
 from service.operation import Operation
 from service.projection import Variant
-from service.request_context import RequestContext
+from service.request_context import ReadSpan, RequestContext, observe, observe_end
 from service.search.engine import SearchEngine
 from service.search.placement import EVERYTHING, ServedShards, ShardScope, gone, shards_of_request
 from service.search.query import Body, Clause, Selection, scope_clauses, term

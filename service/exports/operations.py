@@ -25,13 +25,12 @@ from service.exports.publications import (
 )
 from service.feed.entries import FeedView, mark_of_copy
 from service.feed.parameters import FeedFilters, FeedTokens, resource_from_path
-from service.feed.progress import ReadSpan, observe
 from service.http.responses import json_response
 from service.keys.authentication import Credentials
 from service.limits.admission import RequestKind
 from service.operation import Operation
-from service.parameters.types import ParentScope
-from service.request_context import RequestContext
+from service.parameters import ParentScope
+from service.request_context import ReadSpan, RequestContext, observe
 from service.scope import COMPANY_PARAMETER, CompanyDirectory, Scope, Visibility
 from service.services import Services
 from service.telemetry.observation import CURRENT_OBSERVATION, Timer

@@ -3,7 +3,7 @@
 from service.exports.publications import MEDIA_TYPES
 from service.feed.schemas import AS_OF, DIGEST, PARAMETERS, RESOURCE_NAME, SCHEMA_HASH, TOKEN, Schema, object_schema
 from service.feed.schemas import IN_PATH as FEED_IN_PATH
-from service.http.negotiation import JSON
+from service.http.requests import JSON
 from service.openapi.schemas import (
     CACHE_HEADERS,
     FILE_HEADERS,

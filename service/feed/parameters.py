@@ -8,7 +8,7 @@ from mappings import RESOURCES, Resource
 from mappings.resource import DETAILS
 from service.errors import NotFound
 from service.feed.entries import ON_MARKET
-from service.parameters.types import Boolean, Choice, Parameter, ParentScope, UnderscoreOption
+from service.parameters import Boolean, Choice, Parameter, ParentScope, UnderscoreOption
 from service.request_context import RequestContext
 
 _RESOURCE_BY_ALIAS = {resource.alias: resource for resource in RESOURCES}

@@ -15,7 +15,7 @@ from service.feed.parameters import (
     FeedTokens,
     ResourceList,
 )
-from service.parameters.types import Parameter
+from service.parameters import Parameter
 
 Schema = dict[str, Any]
 

@@ -19,7 +19,7 @@ from mappings.fields import underscore
 from mappings.history import Past, decode_past
 from service.errors import ApiError
 from service.feed.entries import Difference, DocumentHeader
-from service.http.negotiation import ContentCoding
+from service.http.requests import ContentCoding
 from service.http.responses import GZIP_LEVEL, GZIP_WINDOW_BITS, ZSTD_LEVEL, JsonBytes
 from service.limits.admission import AdmissionSlot
 from service.projection import Variant

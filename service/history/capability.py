@@ -15,7 +15,7 @@ from service.feed.entries import Hit, decode_hits
 from service.feed.streaming import iso_timestamp
 from service.http.responses import json_response
 from service.operation import Operation
-from service.parameters.types import CompanyScope, Text, UnderscoreOption
+from service.parameters import CompanyScope, Text, UnderscoreOption
 from service.request_context import UNDERSCORE_PARAMETER, RequestContext
 from service.resources.responses import refuse_different_identifier
 from service.search.query import by_id, page_body, was_withheld

@@ -23,8 +23,8 @@ from service.errors import (
     MethodNotAllowed,
     NotFound,
 )
-from service.http.negotiation import JSON
 from service.http.requests import (
+    JSON,
     MAX_URL_BYTES,
     RequestAdapter,
     check_request,

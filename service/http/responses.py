@@ -21,8 +21,7 @@ from yarl import URL
 from cluster.settings import SettingError
 from cluster.zstd import zstd
 from service.background import in_turns
-from service.http.negotiation import JSON, ContentCoding
-from service.http.requests import negotiate_coding
+from service.http.requests import JSON, ContentCoding, negotiate_coding
 from service.keys.api_key import mask_keys
 
 API_KEY_HEADER = "x-api-key"

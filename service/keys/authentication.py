@@ -19,7 +19,7 @@ from service.http.responses import API_KEY_HEADER, API_KEY_PARAMETER
 from service.keys.api_key import KEY_ID_PATTERN, KEY_PREFIX, ApiKey, KeyText, parse_key
 from service.keys.ring import KeyRing
 from service.limits.admission import ConcurrencyLimit
-from service.parameters.types import Parameter
+from service.parameters import Parameter
 
 _BASIC = re.compile(r"Basic +([A-Za-z0-9+/]+={0,2})", re.ASCII | re.IGNORECASE)
 _KEY_ID = re.compile(KEY_ID_PATTERN, re.ASCII)

@@ -21,8 +21,7 @@ from service.http.requests import IpAddress, IpNetwork, client_address, client_n
 from service.http.responses import EXTRA_HEADERS
 from service.keys.api_key import ApiKey
 from service.limits.admission import AuthFailuresLimited, ConcurrencyLimited, RateLimited
-from service.limits.rate_policy import MAX_PER_MINUTE, RatePolicy, default_burst, rate_policy, read_tiers
-from service.settings import ServiceSettings
+from service.settings import MAX_PER_MINUTE, RatePolicy, ServiceSettings, default_burst, rate_policy, read_tiers
 from service.telemetry.observation import (
     CURRENT_OBSERVATION,
     DELAYED_REFUSALS,

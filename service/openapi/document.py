@@ -16,8 +16,7 @@ from apispec.ext.marshmallow import MarshmallowPlugin
 from mappings.fields import View
 from mappings.listing import PROPERTY_TYPES
 from service.capability import Capability, text_with
-from service.http.negotiation import GEOJSON, JSON, ContentCoding
-from service.http.requests import negotiate_coding
+from service.http.requests import GEOJSON, JSON, ContentCoding, negotiate_coding
 from service.http.responses import API_KEY_HEADER, API_KEY_PARAMETER, PrecompressedBody, precompress
 from service.openapi.schemas import (
     CACHE_HEADERS,
@@ -44,7 +43,7 @@ from service.openapi.schemas import (
     response_reference,
 )
 from service.operation import Operation
-from service.parameters.types import (
+from service.parameters import (
     Boolean,
     Choice,
     Cursor,

@@ -25,7 +25,7 @@ from service.exports.object_store import is_store_url
 from service.exports.operations import token_position
 from service.exports.publications import NDJSON_ZSTD, PARQUET, Publications, PublishedFile, identifiers_name
 from service.feed.entries import FeedView
-from service.parameters.types import MAX_PAGE_SIZE
+from service.parameters import MAX_PAGE_SIZE
 from service.publishing.store_target import TargetStore
 from service.publishing.target import OpenTables, PublishError, RunLog, TargetFolder, flush_to_disk
 from service.token import FeedTokenExpired

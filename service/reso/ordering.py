@@ -16,7 +16,7 @@ import msgspec
 from mappings.resource import Resource
 from mappings.search_fields import SearchField
 from service.errors import InvalidRequest
-from service.parameters.types import MAX_PAGE_SIZE
+from service.parameters import MAX_PAGE_SIZE
 from service.reso.filter.clauses import MATCH_ALL, MATCH_NONE
 from service.reso.protocol import SKIP_TOKEN
 from service.search.query import Body, Clause, Selection, lacks_field, match_any

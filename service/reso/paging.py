@@ -10,11 +10,10 @@ import orjson
 from aiohttp import web
 
 from service.errors import InvalidRequest
-from service.feed.progress import ReadSpan, latest_watermark, observe
 from service.http.responses import API_KEY_PARAMETER, NO_STORE, JsonBytes, json_array, json_response
 from service.keys.api_key import mask_keys
-from service.parameters.types import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
-from service.request_context import RequestContext
+from service.parameters import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
+from service.request_context import ReadSpan, RequestContext, latest_watermark, observe
 from service.reso.annotations import annotated
 from service.reso.continuation import continuation, link_contents
 from service.reso.cost import Searched, charge_page

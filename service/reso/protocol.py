@@ -14,8 +14,8 @@ import orjson
 from aiohttp import web
 
 from service.errors import ApiError, InvalidRequest, ParameterFault, Unauthorized
-from service.http.negotiation import JSON, MediaRange, media_ranges
 from service.http.problems import ErrorFormat
+from service.http.requests import JSON, MediaRange, media_ranges
 from service.keys.api_key import mask_keys
 from service.request_context import RequestContext
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from marshmallow import Schema, ValidationError
 
-from service.parameters.types import Parameter
+from service.parameters import Parameter
 from service.reso.filter.expression import FilterExpression
 from service.reso.filter.parser import MalformedFilter, parse_filter
 from service.reso.protocol import (
@@ -59,7 +59,7 @@ class FilterOption(Parameter):
 def _parse_once(text: str) -> FilterExpression | MalformedFilter:
     """Return the expression or the fault of a filter.
 
-    A refused query is parsed twice (`service.parameters.parser`), and all pages of a reader have the same filter.
+    A refused query is parsed twice (`service.parameters`), and all pages of a reader have the same filter.
     """
     try:
         return parse_filter(text)

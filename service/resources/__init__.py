@@ -1,6 +1,5 @@
-"""The operations of the contract: listings, and those who sell them."""
+"""The operations of the contract."""
 
-from service.operation import Operation
-from service.resources import listings, organization
+from service.resources.operations import OPERATIONS
 
-OPERATIONS: tuple[Operation, ...] = (*listings.OPERATIONS, *organization.OPERATIONS)
+__all__ = ["OPERATIONS"]

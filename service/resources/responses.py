@@ -16,9 +16,7 @@ from mappings import RESOURCES
 from mappings.fields import View, underscore
 from mappings.resource import Resource
 from service.errors import InvalidRequest, NotFound, ParameterFault
-from service.feed.progress import ReadSpan
-from service.http.negotiation import JSON, prefers
-from service.http.requests import joined_lines
+from service.http.requests import JSON, joined_lines, prefers
 from service.http.responses import (
     NEXT_WATERMARK,
     TWO_MEDIA_TYPE_HEADERS,
@@ -28,9 +26,9 @@ from service.http.responses import (
     link_header,
 )
 from service.operation import Operation
-from service.parameters.types import DEFAULT_PAGE_SIZE, ClauseBuilder, Parameter
+from service.parameters import DEFAULT_PAGE_SIZE, ClauseBuilder, Parameter
 from service.projection import Variant
-from service.request_context import UNDERSCORE_PARAMETER, RequestContext
+from service.request_context import UNDERSCORE_PARAMETER, ReadSpan, RequestContext
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER
 from service.search.pages import all_records, batched_record, numbered_page, single_record, walk_page
 from service.search.query import Clause, by_id, match_any, spellings, term, with_shown_address

@@ -9,8 +9,7 @@ from aiohttp.typedefs import Handler
 
 from service.capability import Capability, Surface
 from service.errors import NotFound
-from service.http.negotiation import ContentCoding
-from service.http.requests import collapse_slashes, negotiate_coding
+from service.http.requests import ContentCoding, collapse_slashes, negotiate_coding
 from service.http.responses import CONTENT_POLICY, PrecompressedBody, precompress
 from service.site.client_wheel import CLIENT_PATH, client_wheel, client_wheel_name
 from service.site.discovery import accepts_html, create_index_handler, discovery_handlers

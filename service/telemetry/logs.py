@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from enum import StrEnum
 from http import HTTPStatus
 from typing import Any
 
@@ -23,6 +22,7 @@ from prometheus_client import Counter
 
 from cluster.terminal import printable
 from service.http.requests import IpAddress, IpNetwork, forwarded_address
+from service.settings import AccessLogMode, LogFormat
 from service.telemetry.observation import CURRENT_OBSERVATION, NO_LABEL, RequestObservation, TrafficTotals
 
 DROPPED_LINES = Counter(
@@ -34,16 +34,6 @@ _ACCESS = "service.access"
 
 # Writes a message and fields as one line.
 EmitLine = Callable[[str, dict[str, Any]], None]
-
-
-class LogFormat(StrEnum):
-    AUTO = "auto"  # text on a terminal, otherwise JSON
-    JSON = "json"
-    CONSOLE = "console"
-
-    @property
-    def is_console(self) -> bool:
-        return self is LogFormat.CONSOLE or (self is LogFormat.AUTO and sys.stderr.isatty())
 
 
 class JsonLogFormatter(logging.Formatter):
@@ -135,12 +125,6 @@ RequestListener = Callable[[RequestObservation, int], None]
 _KNOWN_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 # Orchestrators request them every few seconds; only failures are logged.
 _PROBES = frozenset({"/livez", "/readyz", "/startupz"})
-
-
-class AccessLogMode(StrEnum):
-    ALL = "all"  # except probes with status 200
-    ERRORS = "errors"  # status 400 and above
-    NONE = "none"
 
 
 class AccessLog:

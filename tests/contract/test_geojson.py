@@ -10,7 +10,7 @@ import pytest
 from multidict import CIMultiDictProxy
 
 from service.geojson import GeoJson
-from service.http.negotiation import ContentCoding
+from service.http.requests import ContentCoding
 from service.openapi.schemas import FeatureBody, feature_bodies
 from service.operation import Operation
 from service.resources import OPERATIONS

@@ -20,8 +20,7 @@ from service.errors import InvalidRequest
 from service.exports.operations import EXPORT_OPERATIONS
 from service.openapi.document import ParameterPlugin
 from service.operation import Operation
-from service.parameters.parser import parse_query
-from service.parameters.types import Parameter
+from service.parameters import Parameter, parse_query
 from service.resources import OPERATIONS
 from tests.openapi.document_validators import GET_OPERATIONS, validator
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from service.http.responses import API_KEY_HEADER, API_KEY_PARAMETER
-from service.parameters.types import PropertyTypes
+from service.parameters import PropertyTypes
 from service.resources import OPERATIONS
 
 _PATIENCE_SECONDS = 3

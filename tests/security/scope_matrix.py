@@ -7,7 +7,7 @@ import string
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from service.parameters.types import Text, Uuid
+from service.parameters import Text, Uuid
 from service.resources import OPERATIONS
 from tests.contract.world import PARENT
 from tests.security.expected_access import (

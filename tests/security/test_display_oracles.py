@@ -16,10 +16,10 @@ from mappings.visibility import ADDRESS_MEMBERS, DisplayLicence
 from service import app
 from service.keys.store import KeyGrant, KeyStore
 from service.operation import Operation
-from service.parameters.types import Text, WholeNumber, at_least, at_most, equals
+from service.parameters import Text, WholeNumber, at_least, at_most, equals
 from service.request_context import RequestContext
 from service.resources import OPERATIONS
-from service.resources.listings import ListingsParameters
+from service.resources.operations import ListingsParameters
 from service.resources.responses import FilterRule, WalkResponse
 from service.search.query import Clause, match_none, term
 from tests.feed.feed_client import company

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from service.parameters.types import Text, Uuid
+from service.parameters import Text, Uuid
 from service.resources import OPERATIONS
 from tests.contract.world import World
 from tests.security.expected_access import IDENTIFIERS, AccessModel

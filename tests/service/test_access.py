@@ -9,8 +9,8 @@ import pytest
 
 from mappings import FIELD_GROUPS
 from mappings.visibility import DisplayLicence
-from service.access import Access
 from service.keys.api_key import ApiKey
+from service.operation import Access
 from service.scope import CompanyDirectory, ListedCompany, Visibility, resolve_scope
 
 PAST, FUTURE = dt.datetime(2020, 1, 1, tzinfo=dt.UTC), dt.datetime(2200, 1, 1, tzinfo=dt.UTC)

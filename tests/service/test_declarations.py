@@ -10,7 +10,7 @@ from marshmallow import Schema
 
 from mappings import LISTING, OFFICE
 from service.operation import Operation
-from service.parameters.types import (
+from service.parameters import (
     Boolean,
     NumberedPaging,
     Text,

@@ -17,12 +17,11 @@ from mappings.fields import Field
 from mappings.indices import MAX_RESULT_WINDOW
 from mappings.listing import PROPERTY_TYPES
 from service.http.requests import MAX_HEAD_BYTES, MAX_HEADER_BYTES, MAX_HEADERS, MAX_PARAMETERS, MAX_URL_BYTES
-from service.limits.rate_policy import default_burst
 from service.openapi.schemas import problem_statuses
-from service.parameters.types import MAX_PAGE_SIZE
+from service.parameters import MAX_PAGE_SIZE
 from service.resources import OPERATIONS
 from service.resources.responses import response_of
-from service.settings import ServiceSettings
+from service.settings import ServiceSettings, default_burst
 from service.site.pages import PAGE_BY_PATH, SitePage
 from service.site.rendering import api_changelog, page_text
 from service.site.tables import problem_codes

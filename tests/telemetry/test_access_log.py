@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cluster.control_index import mark_id
-from service.telemetry.logs import AccessLogMode
+from service.settings import AccessLogMode
 from tests.security.canary import CanaryKey
 from tests.security.canary import exchange as send
 from tests.service.raw_http import exchange, request

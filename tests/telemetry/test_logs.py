@@ -10,7 +10,8 @@ from typing import Any
 import orjson
 import pytest
 
-from service.telemetry.logs import DROPPED_LINES, ConsoleLogFormatter, JsonLogFormatter, LogFormat, configure_logging
+from service.settings import LogFormat
+from service.telemetry.logs import DROPPED_LINES, ConsoleLogFormatter, JsonLogFormatter, configure_logging
 from service.telemetry.observation import CURRENT_OBSERVATION, RequestObservation
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from service.http import responses as module
-from service.http.negotiation import ContentCoding
+from service.http.requests import ContentCoding
 from service.http.responses import (
     MAX_CACHE_BYTES,
     MIN_CACHED_BYTES,

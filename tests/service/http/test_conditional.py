@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from service.http.negotiation import ContentCoding
+from service.http.requests import ContentCoding
 from service.http.responses import CompressionCache, precompress
 from service.telemetry.observation import Layer
 from tests.service.api_client import services_of

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.http import responses
-from service.http.negotiation import ContentCoding, preferred_coding
+from service.http.requests import ContentCoding, preferred_coding
 from service.http.responses import BodyBuffers, compress, compress_async
 
 PACKED = [ContentCoding.GZIP, ContentCoding.ZSTD]

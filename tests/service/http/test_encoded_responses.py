@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 from aiohttp.test_utils import TestClient
 
-from service.http.negotiation import ContentCoding
+from service.http.requests import ContentCoding
 from service.http.responses import MIN_COMPRESSED_BYTES
 from tests.service.http.test_content_coding import PACKED, unpacked
 from tests.service.stand_in import StandIn

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.http.negotiation import GEOJSON, prefers
+from service.http.requests import GEOJSON, prefers
 
 
 @pytest.mark.parametrize(

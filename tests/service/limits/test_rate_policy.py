@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from cluster.settings import SettingError, load_settings
 from service.keys.api_key import ApiKey
-from service.limits.rate_policy import MAX_PER_MINUTE, RatePolicy, default_burst, read_tiers
 from service.limits.rates import LocalBuckets, RateLimitState, key_policy
-from service.settings import ServiceSettings
+from service.settings import MAX_PER_MINUTE, RatePolicy, ServiceSettings, default_burst, read_tiers
 from tests.service.internals import Internals, internals_set
 
 SECOND = 1_000_000

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from marshmallow import ValidationError
 
 from mappings.listing import PROPERTY_TYPES
-from service.parameters.types import Boolean, Choice, Parameter, PropertyTypes, Text, UnixSecond, Uuid, WholeNumber
+from service.parameters import Boolean, Choice, Parameter, PropertyTypes, Text, UnixSecond, Uuid, WholeNumber
 
 TEXT, TRUTH, UUID, SECOND, TYPES = Text("t"), Boolean("t"), Uuid("t"), UnixSecond("t"), PropertyTypes("t")
 NUMBER, SIGNED = WholeNumber("n", minimum=1, maximum=1_000), WholeNumber("n", minimum=-5, maximum=5)

@@ -8,10 +8,9 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 
 from service.errors import InvalidRequest
-from service.parameters.parser import parse_query, unknown_parameters
+from service.parameters import parse_query, unknown_parameters
 from service.resources import OPERATIONS
-from service.resources.listings import ListingsParameters
-from service.resources.organization import AgentsParameters, CompanyParameters
+from service.resources.operations import AgentsParameters, CompanyParameters, ListingsParameters
 
 Query = list[tuple[str, str]]
 

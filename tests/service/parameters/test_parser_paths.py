@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from marshmallow import Schema
 
+from service import parameters as parser
 from service.errors import InvalidRequest
-from service.parameters import parser
 from service.resources import OPERATIONS
 
 SCHEMAS = {operation.path: operation.schema for operation in OPERATIONS}

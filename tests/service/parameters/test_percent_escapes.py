@@ -9,7 +9,7 @@ from aiohttp.test_utils import make_mocked_request
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.parameters.parser import url_faults
+from service.parameters import url_faults
 from tests.service.raw_http import exchange_one, request, serve_raw
 from tests.service.stand_in import StandIn
 

@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestClient
 from mappings import AGENT, LISTING, RESOURCES, SOLD_LISTING
 from mappings.fields import View
 from service import geojson
-from service.http.negotiation import GEOJSON
+from service.http.requests import GEOJSON
 from service.projection import Variant
 from tests.service.stand_in import StandIn
 

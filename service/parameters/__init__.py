@@ -1,1 +1,0 @@
-"""Query parameters: their types, clauses and shared groups, and the parser, which reports several errors at once."""
