@@ -29,6 +29,7 @@ from tests.golden.rows import Request, again, in_other_forms, of_parameters, par
 _ONE_SHARD = {"BROKERAGE_INDEX_PREFIX": "one-", "BROKERAGE_SHARDS": "1"}
 _THREE_SHARDS = {"BROKERAGE_INDEX_PREFIX": "three-", "BROKERAGE_SHARDS": "3"}
 _EMPTY = {"BROKERAGE_INDEX_PREFIX": "empty-"}
+_NOTHING = {"BROKERAGE_INDEX_PREFIX": "nothing-"}
 _FOLLOWED = 2  # pages after a first one
 _ARRIVES_SECONDS = 1.0  # within which a service has begun with a request, or noticed that its client has gone
 _USUAL = {
@@ -130,6 +131,7 @@ def main() -> None:
             )
             run("index", "reindex", "source/companies.ndjson", **_EMPTY)
             empty = create_keys(run)
+            nothing = create_keys(run, **_NOTHING)
         play.report("loaded")
         with serve((base, this), one.keys, **_USUAL, **one.settings) as services:
             document, documented = _play_everything(play, services, one)
@@ -140,6 +142,8 @@ def main() -> None:
         play.report("three shards")
         with serve((base, this), empty, **_USUAL, **_EMPTY) as services:
             play.ask_all(services, requests(table.EMPTY, {}))
+        with serve((base, this), nothing, **_USUAL, **_NOTHING) as services:
+            play.ask_all(services, requests(table.NOTHING, {}))
         with serve((base, this), one.keys, **{**one.settings, **_OTHER}) as services:
             _play_failures(play, services, one, node)
     play.report("failures")

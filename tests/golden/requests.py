@@ -71,6 +71,9 @@ RECORDS = """
 /v1/sold_listings?{sold}&last_platform_listing_id={sold_listing}
 /v1/sold_listings/[{sold_listing}|{never}]
 /v1/sold_listings/{sold_listing}?[platform_listing_id={sold_listing}|platform_company_id={company}]
+/v1/[listings/[{listing}|{withheld}|{never}]|sold_listings/{sold_listing}]/history[|?underscore_response=true]
+/v1/listings/{listing}/history?[platform_company_id={company}|platform_listing_id=[{listing}|{never}]]
+/v1/sold_listings/{sold_listing}/history?[platform_company_id={company}|platform_listing_id={sold_listing}]
 /v1/agents[|?updated_since=1|?updated_since=1&envelope=true|?updated_since=1&timestamps_only=true]
 /v1/agents?updated_since=1&page_size=4&page_number=[1|2|100|25001]
 /v1/agents?updated_since=1&[platform_company_id={company}|parent_company_id={parent}|platform_office_id={office}]
@@ -251,5 +254,7 @@ EMPTY = """
 /v1/reso[|/Property|/Media|/Property('x')|/Member/$count|/EntityEvent|/Lookup?$top=1]  @all
 /readyz[|?verbose]
 """
+# Asked of an installation that has nothing.
+NOTHING = "/v1/[companies|listings/x|changes]  @all"
 # No request provokes these.
 UNPROVOKED = {"internal-error"}
