@@ -83,7 +83,7 @@ async def measure_copies(connection: ConnectionSettings, key: str, company: Comp
     with tempfile.TemporaryDirectory(prefix="bench-exports-") as folder:
         files = {"BROKERAGE_EXPORTS": folder}
         environment = {"ELASTICSEARCH_URL": url, "BROKERAGE_INDEX_PREFIX": connection.prefix, **files}
-        programs.MeasuredCommand("index", "publish", "--company", company.key, environment=environment).wait()
+        programs.measure_command("index", "publish", "--company", company.key, environment=environment)
         started = time.perf_counter()
         async with programs.service(url, connection.prefix, settings=files) as program:
             await program.ready()

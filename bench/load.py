@@ -1,10 +1,8 @@
 """What the indexer takes: `python -m bench.load --before CHECKOUT [--listings N] [--rounds N]`.
 
-Runs the commands of a checkout and of this one in turn on one node, each with indices of its own: a load into nothing,
-a verification, updates of a twentieth of the listings and of one, a compaction, a rebuild of one company, and one of
-everything in which that twentieth is new. Prints seconds and processor seconds of the whole commands, and their peak
-memory; ratios are medians of the ratios of each round. Segments are not merged. `python -m bench` has the same steps,
-of this checkout alone and with the default settings.
+Runs the commands of a checkout and of this one in turn on one node, each with its own indices, without merges. Prints
+seconds and processor seconds of whole commands, and their peak memory; ratios are medians of the ratios of each round.
+`python -m bench` has the same steps, of this checkout alone and with the default settings.
 """
 
 import argparse
@@ -21,7 +19,7 @@ import uvloop
 
 from bench.accounting import processor_seconds, processor_seconds_since
 from bench.measure import Meter, watched_by
-from bench.programs import OURS, MeasuredCommand, Used, Version, version
+from bench.programs import OURS, Used, Version, measure_command, version
 from bench.questions import ENGINE, INDEXER
 from bench.results import Command, Commands, compared
 from bench.stage import unload
@@ -45,7 +43,7 @@ class Step(NamedTuple):
 def write_sources(folder: Path, listings: int, sampled: Version = OURS) -> dict[str, Step]:
     """Write the sources, of companies and listings, with the fields that `sampled` knows; return the steps in order."""
     first, second, many, one, single = (folder / name for name in ("first", "second", "many", "one", "single"))
-    MeasuredCommand("sample", str(first), "--listings", str(listings), environment={}, ran=sampled).wait()
+    measure_command("sample", str(first), "--listings", str(listings), environment={}, ran=sampled)
     for file in first.iterdir():
         if file.name not in {_COMPANIES, _LISTINGS}:
             file.unlink()
@@ -91,7 +89,7 @@ def _changed(line: bytes) -> bytes:
 
 def _run(url: str, ran: Version, prefix: str, step: Step, settings: Mapping[str, str] = _SETTINGS) -> Used:
     environment = {"ELASTICSEARCH_URL": url, "BROKERAGE_INDEX_PREFIX": prefix, **settings}
-    return MeasuredCommand("index", *step.arguments, environment=environment, ran=ran).wait()
+    return measure_command("index", *step.arguments, environment=environment, ran=ran)
 
 
 async def measure_commands(url: str, prefix: str, listings: int, meter: Meter) -> Commands:

@@ -117,18 +117,13 @@ async def ending(process: asyncio.subprocess.Process, seconds: float = _STOP_SEC
     try:
         yield
     finally:
-        await _end(process, seconds)
-
-
-async def _end(process: asyncio.subprocess.Process, seconds: float) -> None:
-    if process.returncode is not None:
-        return
-    process.terminate()
-    try:
-        await asyncio.wait_for(process.wait(), seconds)
-    except TimeoutError:
-        process.kill()
-        await process.wait()
+        if process.returncode is None:
+            process.terminate()
+            try:
+                await asyncio.wait_for(process.wait(), seconds)
+            except TimeoutError:
+                process.kill()
+                await process.wait()
 
 
 class Used(NamedTuple):
@@ -139,25 +134,19 @@ class Used(NamedTuple):
     memory: int
 
 
-class MeasuredCommand:
-    """A run of `brokerage ARGUMENTS`."""
-
-    def __init__(self, *arguments: str, environment: Mapping[str, str], ran: Version = OURS) -> None:
-        self._name, self._started = " ".join(arguments), time.perf_counter()
-        self._measured, written = os.pipe()
-        self.process = subprocess.Popen(  # noqa: S603 - our own command
+def measure_command(*arguments: str, environment: Mapping[str, str], ran: Version = OURS) -> Used:
+    """Run `brokerage ARGUMENTS` and return what it took; raise SystemExit if it failed."""
+    started, (measured, written) = time.perf_counter(), os.pipe()
+    with os.fdopen(measured) as file:
+        process = subprocess.Popen(  # noqa: S603 - our own command
             [sys.executable, "-S", "-c", _STARTER, str(written), str(ran.command), *arguments],
             env={**os.environ, **ran.environment, **environment},
             stdout=subprocess.DEVNULL,
             pass_fds=[written],
         )
         os.close(written)
-
-    def wait(self) -> Used:
-        """Return what it took; raise SystemExit if it failed."""
-        with os.fdopen(self._measured) as file:
-            code, processor, kilobytes = file.read().split() or ("-1", "0", "0")
-        self.process.wait()
-        if code != "0":
-            raise SystemExit(f"brokerage {self._name} ended with {code}.")
-        return Used(time.perf_counter() - self._started, float(processor), int(kilobytes) * 1024)
+        code, processor, kilobytes = file.read().split() or ("-1", "0", "0")
+    process.wait()
+    if code != "0":
+        raise SystemExit(f"brokerage {' '.join(arguments)} ended with {code}.")
+    return Used(time.perf_counter() - started, float(processor), int(kilobytes) * 1024)

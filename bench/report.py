@@ -5,11 +5,11 @@ A figure is a ratio of medians, with the quartiles of the ratios of each round.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from html import escape
 from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
 
-from bench.chart import chart
 from bench.questions import (
     CLIENT,
     ENGINE,
@@ -321,3 +321,42 @@ def _commands(commands: Commands | None) -> str:
 def _range(values: Sequence[float]) -> str:
     middle = values[len(values) // 2]
     return f"{middle:.1f}" if len(values) == 1 else f"{middle:.1f} ({values[0]:.1f} to {values[-1]:.1f})"
+
+
+# The chart: pages a second of the service and its peers, as SVG for README and docs.
+_WIDTH, _LABELS, _NUMBERS, _ROW_HEIGHT, _BAR = 720, 260, 70, 34, 20
+_STYLE = (
+    "text{font:14px system-ui,sans-serif;fill:#1f2328}.bar{fill:#8c959f}.ours{fill:#0969da}"
+    "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.bar{fill:#6e7681}.ours{fill:#4493f8}}"
+)
+
+
+def chart(found: Results) -> str | None:
+    """Return the chart as SVG, None if the peers were not measured. Only the fastest textbook index is shown."""
+    rates = {
+        answers: measured.per_second.median
+        for answers in (RAW, RELAY, SERVICE, FASTAPI, POSTGRES, *TEXTBOOKS)
+        if (measured := found.find("peers", Arm(answers, depth="any", clients=8))) is not None
+    }
+    if SERVICE not in rates:
+        return None
+    slower = sorted((order for order in TEXTBOOKS if order in rates), key=rates.__getitem__)[:-1]
+    shown = sorted(rates.keys() - set(slower), key=rates.__getitem__, reverse=True)
+    scale = (_WIDTH - _LABELS - _NUMBERS) / max(rates.values())
+    rows = "".join(_chart_row(at, answers, rates[answers], scale) for at, answers in enumerate(shown))
+    height = _ROW_HEIGHT * (len(shown) + 1)
+    title = f"Pages of {found.environment.page} listings a second, 8 clients, {found.environment.listings:,} listings"
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{title}">'
+        f'<style>{_STYLE}</style><text x="0" y="20" font-weight="600">{title}</text>{rows}</svg>\n'
+    )
+
+
+def _chart_row(at: int, answers: str, rate: float, scale: float) -> str:
+    top = _ROW_HEIGHT * (at + 1)
+    kind = "ours" if answers == SERVICE else "bar"
+    return (
+        f'<text x="{_LABELS - 8}" y="{top + 15}" text-anchor="end">{escape(answers)}</text>'
+        f'<rect class="{kind}" x="{_LABELS}" y="{top}" width="{rate * scale:.1f}" height="{_BAR}" rx="2"/>'
+        f'<text x="{_LABELS + rate * scale + 8:.1f}" y="{top + 15}">{rate:,.0f}</text>'
+    )

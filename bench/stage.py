@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import aiohttp
 from aiohttp import web
-from elasticsearch import AsyncElasticsearch, NotFoundError
+from elasticsearch import AsyncElasticsearch
 
 from bench import programs
 from bench.client import Pool, get
@@ -107,7 +107,8 @@ def node(options: Options) -> Iterator[Node]:
 async def load(connection: ConnectionSettings, listings: int, progress: Progress) -> Keys:
     """Load missing data, and return new API keys."""
     async with connect(connection, connections=8, timeout=_PATIENT_SECONDS) as client:
-        if await _count(client, connection.alias(LISTING)) != listings:
+        loaded = await client.count(index=connection.alias(LISTING), ignore_unavailable=True)
+        if loaded["count"] != listings:
             await _generate(client, connection, listings, progress)
         # What an earlier run changed lies in segments of its own.
         await client.indices.forcemerge(index=connection.alias(LISTING), max_num_segments=1)
@@ -153,13 +154,6 @@ async def _generate(
             summary = await reindex(context, source, RebuildRequest(force=True, on_progress=show))
     if summary.exit_code:
         raise RuntimeError("The sample data was not loaded: " + "; ".join(str(each) for each in summary.resources))
-
-
-async def _count(client: AsyncElasticsearch, alias: str) -> int:
-    try:
-        return int((await client.count(index=alias))["count"])
-    except NotFoundError:
-        return 0
 
 
 async def identifiers(connection: ConnectionSettings) -> list[str]:

@@ -4,8 +4,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from bench.chart import chart
 from bench.questions import BY_IDENTIFIER, FASTAPI, POSTGRES, RAW, RELAY, SERVICE
+from bench.report import chart
 from tests.bench.made import EVERYONE, results
 
 _SVG = "{http://www.w3.org/2000/svg}"

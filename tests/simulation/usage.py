@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
+
 from bench.accounting import processor_seconds, tree
 
 _EVERY_SECONDS = 5.0
@@ -58,10 +60,9 @@ def family(name: str, root: int) -> dict[str, int]:
 def _resident_bytes(pid: int) -> int:
     """Return the memory of one process; 0 if it has exited."""
     try:
-        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    except OSError:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.NoSuchProcess:
         return 0
-    return sum(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmRSS:"))
 
 
 class ProcessorClock:
