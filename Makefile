@@ -137,10 +137,13 @@ bench-quick: develop peers  ## Benchmark on 30,000 listings in a few minutes; wr
 bench-load: develop  ## Compare the commands of the indexer with those of another checkout: LOAD="--before CHECKOUT"; prints ratios.
 	@$(BIN)/python -m bench.load $(LOAD)
 
-guard: develop  ## Compare processor time and memory of the service with those of BASE, by default main, in its own environment; fails above 1.05.
-	@rm -rf build/base && mkdir -p build/base && git archive $(or $(BASE),main) | tar --extract --directory build/base
+guard: develop  ## Compare processor time and memory of the service at HEAD with those at BASE, by default main, each with the packages that it locks; fails above 1.05.
+	@rm -rf build/base build/head && mkdir -p build/base build/head
+	@git archive $(or $(BASE),main) | tar --extract --directory build/base
+	@git archive HEAD | tar --extract --directory build/head
 	@$(MAKE) --silent --directory build/base install
-	@$(BIN)/python -m bench.paired --before build/base --limit 1.05 --rounds 25 --requests 60
+	@$(MAKE) --silent --directory build/head install
+	@$(BIN)/python -m bench.paired --before build/base --after build/head --limit 1.05 --rounds 25 --requests 60
 
 wheels: develop  ## Build the wheels of the server and of the client in build/wheels.
 	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheels . ./consumer

@@ -1,6 +1,6 @@
-"""What two versions of the service cost: `python -m bench.paired --before CHECKOUT`.
+"""What two versions of the service cost: `python -m bench.paired --before CHECKOUT [--after CHECKOUT]`.
 
-Runs that checkout and this one on the same node, whose listings have fractional acres, each with the packages that it
+Runs that checkout and another, by default this one, on the same node, whose listings have fractional acres, each with the packages that it
 locks if `make install` made an environment in it. Asks both in turn, in blocks, for a page, a show, a page of
 changes and one of Property: processor time per request. Then starts both in turn: seconds until ready, processor time,
 and resident memory then and after 200 pages. Ratios are medians of the ratios of two blocks or starts that follow each
@@ -95,7 +95,7 @@ async def _start(url: str, ran: Version, http: aiohttp.ClientSession, page: str)
 
 async def _measure(url: str, folder: Path, given: argparse.Namespace) -> dict[str, Ratio]:
     key, paths = await _load(url, folder)
-    versions = [version(Path(given.before)), version(Path.cwd())]
+    versions = [version(given.before), version(given.after)]
     ratios = dict[str, Ratio]()
     async with aiohttp.ClientSession(headers={"x-api-key": key}) as http:
         older, newer = (_service(url, ran) for ran in versions)
@@ -126,7 +126,10 @@ def judge(ratios: Mapping[str, Ratio], limit: float) -> None:
 def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--before", required=True, help="the folder of a checkout of the other version")
+    parser.add_argument("--before", type=Path, required=True, help="the folder of a checkout of one version")
+    parser.add_argument(
+        "--after", type=Path, default=Path(), help="that of the other; the working directory by default"
+    )
     parser.add_argument("--rounds", type=int, default=25, help="blocks of each arm")
     parser.add_argument("--requests", type=int, default=100, help="requests of a block; of shows ten times as many")
     parser.add_argument("--starts", type=int, default=5, help="how often each version is started")
