@@ -1,11 +1,11 @@
 """What two versions of the service cost: `python -m bench.paired --before CHECKOUT [--after CHECKOUT]`.
 
-Runs that checkout and another, by default this one, on the same node, whose listings have fractional acres, each with the packages that it
-locks if `make install` made an environment in it. Asks both in turn, in blocks, for a page, a show, a page of
-changes and one of Property: processor time per request. Then starts both in turn: seconds until ready, processor time,
-and resident memory then and after 200 pages. Ratios are medians of the ratios of two blocks or starts that follow each
-other; what follows ± is their 95 % interval. With `--limit`, names what this machine is too busy to see, and exits with
-1 if processor time or memory is above it: `make guard` compares a change with its base.
+Runs that checkout and another, by default this one, on the same node, whose listings have fractional acres, each with
+the packages that it locks if `make install` made an environment in it. Asks both in turn, in blocks, for a page, a
+show, a page of changes and one of Property: processor time per request. Then starts both in turn: seconds until ready,
+processor time, and memory then and after 200 pages. Ratios are medians of those of two blocks or starts in turn; what
+follows ± is their 95 % interval. With `--limit` (`make guard`), names what this machine is too busy to see, and exits
+with 1 if one is above it.
 """
 
 import argparse
@@ -16,7 +16,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +23,7 @@ import aiohttp
 
 from bench import programs
 from bench.accounting import exact_seconds, resident_bytes
-from bench.programs import Program, Version, version
+from bench.programs import Version, version
 from bench.results import Ratio, compared
 from bench.stage import new_key
 from cluster.connection import ConnectionSettings, connect
@@ -39,6 +38,7 @@ _ACRES = re.compile(rb'("LotSizeAcres": ?\d+)(?=[,}])')
 _PAGE, _SHOW, _CHANGES, _PROPERTY = "page of 200", "show", "changes, 200", "Property, 200"
 _PAGES = 200  # after which memory is measured again
 _AT_ONCE = 4
+_service = partial(programs.service, prefix=_PREFIX, settings=_SETTINGS)
 _SECONDS = "seconds until ready"  # the clock depends on what else runs, so no limit holds for it
 
 
@@ -78,14 +78,10 @@ async def block(pid: int, url: str, http: aiohttp.ClientSession, path: str, coun
     return (exact_seconds(pid) - started) * 1e3 / count
 
 
-def _service(url: str, ran: Version) -> AbstractAsyncContextManager[Program]:
-    return programs.service(url, _PREFIX, settings=_SETTINGS, ran=ran)
-
-
 async def _start(url: str, ran: Version, http: aiohttp.ClientSession, page: str) -> dict[str, float]:
     """Start a version; return what the start took, and the memory after it and after some pages."""
     began = time.perf_counter()
-    async with _service(url, ran) as program:
+    async with _service(url, ran=ran) as program:
         await program.ready()
         taken = {_SECONDS: time.perf_counter() - began, "start, processor seconds": exact_seconds(program.pid)}
         taken["memory after the start"] = resident_bytes(program.pid) / 1e6
@@ -98,7 +94,7 @@ async def _measure(url: str, folder: Path, given: argparse.Namespace) -> dict[st
     versions = [version(given.before), version(given.after)]
     ratios = dict[str, Ratio]()
     async with aiohttp.ClientSession(headers={"x-api-key": key}) as http:
-        older, newer = (_service(url, ran) for ran in versions)
+        older, newer = (_service(url, ran=ran) for ran in versions)
         async with older as before, newer as after:
             await asyncio.gather(before.ready(), after.ready())
             for name, path in paths.items():
@@ -127,9 +123,7 @@ def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--before", type=Path, required=True, help="the folder of a checkout of one version")
-    parser.add_argument(
-        "--after", type=Path, default=Path(), help="that of the other; the working directory by default"
-    )
+    parser.add_argument("--after", type=Path, default=Path(), help="that of the other, by default this one")
     parser.add_argument("--rounds", type=int, default=25, help="blocks of each arm")
     parser.add_argument("--requests", type=int, default=100, help="requests of a block; of shows ten times as many")
     parser.add_argument("--starts", type=int, default=5, help="how often each version is started")

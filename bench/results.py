@@ -217,8 +217,7 @@ class Ratio(NamedTuple):
 def compared(what: str, unit: str, taken: Sequence[tuple[float, float]]) -> Ratio:
     """Print the medians of what two versions took in turn, and return the ratio.
 
-    The uncertainty is half the 95 % interval of a median: 1.57 times the distance of the quarter points, by the root of
-    the number of turns (McGill, Tukey, Larsen: Variations of Box Plots, 1978).
+    The uncertainty is half the 95 % interval of a median (McGill, Tukey, Larsen: Variations of Box Plots, 1978).
     """
     before, after = (statistics.median(column) for column in zip(*taken, strict=True))
     found = spread([new / old for old, new in taken])
