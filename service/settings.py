@@ -250,7 +250,7 @@ class ServiceSettings:
         "Requests that are logged: all, errors (status 400 and above) or none.",
     )
     tiers: tuple[str, ...] = setting(
-        "BROKERAGE_TIERS",
+        TIERS_SETTING,
         (),
         "Rate tiers of keys as name=rate or name=rate/burst, for example gold=3000/500,bronze=60.",
     )
