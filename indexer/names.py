@@ -26,7 +26,8 @@ from indexer.lock import ignore_wait
 from indexer.scan import StoredDocument, fetch_documents, scan_documents, scan_rows
 from indexer.settings import IndexerContext
 from mappings import LISTING, Resource
-from mappings.open_houses import TIME_ZONE, find_time_zone
+from mappings.listing import TIME_ZONE
+from mappings.open_houses import find_time_zone
 from mappings.stored_document import lacking_members, split_document_id
 
 # Each of some 100 bytes.

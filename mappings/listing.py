@@ -23,7 +23,6 @@ from mappings.fields import (
     untyped,
     uuid,
 )
-from mappings.open_houses import TIME_ZONE, TOKENS
 from mappings.resource import ChangeGroup, NameOf, Resource
 from mappings.search_fields import (
     SearchField,
@@ -49,6 +48,9 @@ ON_MARKET_STATUSES = ("Active", "Pending", "Contingent")
 COMING_SOON = "ComingSoon"
 # The member of an envelope, and the search field, with what the source says of earlier states (`mappings.history`).
 HISTORY = "history"
+# The same with the name of the time zone of the property, and the search field with a token for each open house
+# (`mappings.open_houses`).
+TIME_ZONE, TOKENS = "property_time_zone", "open_house_tokens"
 FOR_SALE_STATUSES = (*ON_MARKET_STATUSES, COMING_SOON)
 STATUSES = (*FOR_SALE_STATUSES, "Sold", "Expired", "Canceled", "Withdrawn", "TempOffMarket", "Other")
 

@@ -12,8 +12,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple, Self
 from zoneinfo import ZoneInfo
 
-# The member of an envelope, and the search field, with the name of the zone.
-TIME_ZONE = "property_time_zone"
 _DAY = dt.timedelta(days=1)
 
 
@@ -60,10 +58,6 @@ def _shown(at: dt.datetime, zone: ZoneInfo) -> dt.datetime:
     """Return an instant with the offset of a zone, in UTC if that has seconds, as before time was standardized."""
     local = at.astimezone(zone)
     return at if (local.utcoffset() or _DAY) % dt.timedelta(minutes=1) else local
-
-
-# The search field with a token for each open house.
-TOKENS = "open_house_tokens"
 
 
 class Token(NamedTuple):

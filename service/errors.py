@@ -6,6 +6,8 @@ from http import HTTPStatus
 from itertools import cycle
 from typing import Self
 
+from cluster.terminal import counted
+
 # The faults in one response; a client that corrects so many sees the rest with its next request.
 MAX_FAULTS = 10
 # Characters of a parameter's name that a response repeats: the longest known name has about 30.
@@ -69,8 +71,9 @@ class ParameterError(ApiError):
     """Refused parameters, the first `MAX_FAULTS` of them at once."""
 
     def __init__(self, *faults: ParameterFault) -> None:
-        more = len(faults) - MAX_FAULTS
-        self._rest = [f"Not listed: {more:,} more fault{'' if more == 1 else 's'}."] if more > 0 else []
+        self._rest = (
+            [f"Not listed: {counted(len(faults) - MAX_FAULTS, 'more fault')}."] if len(faults) > MAX_FAULTS else []
+        )
         listed = faults[:MAX_FAULTS]
         super().__init__(" ".join([*map(str, listed), *self._rest]), listed)
 

@@ -10,7 +10,7 @@ import orjson
 
 from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING, Resource
 from mappings.fields import Field, FieldKind, TextForm
-from mappings.open_houses import TIME_ZONE
+from mappings.listing import TIME_ZONE
 
 COMPANY_KEY = "acme"
 UUID_OF_A_TEST = "0b0e6d3c-5f0d-4f35-9d3c-111111111111"

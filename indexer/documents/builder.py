@@ -25,8 +25,8 @@ from indexer.errors import InvalidRecordError
 from indexer.source.lines import RejectedLine, SourceLine
 from mappings import Resource
 from mappings.fields import FieldKind, number_in, text_in
-from mappings.listing import HISTORY
-from mappings.open_houses import TIME_ZONE, Token, identity, numbered
+from mappings.listing import HISTORY, TIME_ZONE
+from mappings.open_houses import Token, identity, numbered
 from mappings.record_schema import record_type
 from mappings.search_fields import Conversion, FieldOrigin, SearchField
 from mappings.stored_document import (

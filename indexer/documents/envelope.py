@@ -20,8 +20,7 @@ from indexer.source.lines import recovered_identifiers
 from mappings import Resource
 from mappings.fields import RULE, STORED_PATTERN
 from mappings.history import DICTIONARY_FIELDS
-from mappings.listing import HISTORY
-from mappings.open_houses import TIME_ZONE
+from mappings.listing import HISTORY, TIME_ZONE
 from mappings.record_schema import object_type, record_type, strict_record_type
 
 _DateTime = Annotated[dt.datetime, msgspec.Meta(tz=True)]

@@ -20,8 +20,8 @@ from indexer.reporting.report import RoundedField
 from mappings import Resource
 from mappings.fields import Field, FieldKind, TextForm, number_in
 from mappings.history import DICTIONARY_FIELDS
-from mappings.listing import HISTORY, ON_MARKET_STATUSES, PROPERTY_TYPES, STATUSES
-from mappings.open_houses import TIME_ZONE, find_time_zone
+from mappings.listing import HISTORY, ON_MARKET_STATUSES, PROPERTY_TYPES, STATUSES, TIME_ZONE
+from mappings.open_houses import find_time_zone
 from mappings.record_schema import MAX_SAFE_INTEGER
 
 Roundings = dict[str, RoundedField]

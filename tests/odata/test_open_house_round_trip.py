@@ -10,7 +10,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from mappings import COMPANY, LISTING
-from mappings.open_houses import TIME_ZONE
+from mappings.listing import TIME_ZONE
 from tests.conftest import open_installation
 from tests.feed.conftest import serve_feed
 from tests.feed.feed_client import company

@@ -10,8 +10,8 @@ from indexer.reso.settings import ResoSettings
 from indexer.reso.source_map import ReplicationPlan
 from mappings import AGENT, LISTING, OFFICE, SOLD_LISTING, TEAM, Resource
 from mappings.data_dictionary import load_dictionary
-from mappings.listing import PROPERTY_TYPES
-from mappings.open_houses import TIME_ZONE, instants_of
+from mappings.listing import PROPERTY_TYPES, TIME_ZONE
+from mappings.open_houses import instants_of
 from tests.contract.world import World
 from tests.indexer.conftest import Bench
 from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE, ODataClient

@@ -14,7 +14,7 @@ from indexer.reso.mirror import key_text
 from indexer.source.lines import SourceLine
 from mappings import AGENT, COMPANY, OFFICE, RESOURCES, Resource
 from mappings.data_dictionary import DataDictionary, load_dictionary
-from mappings.open_houses import TIME_ZONE
+from mappings.listing import TIME_ZONE
 from tests.indexer.conftest import Bench
 from tests.reso.server.store import Store
 

@@ -45,8 +45,8 @@ from mappings import AGENT, LISTING, OFFICE, RESOURCES, SOLD_LISTING, TEAM, Reso
 from mappings.data_dictionary import MODIFICATION_TIMESTAMP, DataDictionary, DictionaryEntity, normalize_lookup
 from mappings.fields import Field
 from mappings.history import DICTIONARY_FIELDS
-from mappings.listing import HISTORY, PROPERTY_TYPES
-from mappings.open_houses import TIME_ZONE, find_time_zone
+from mappings.listing import HISTORY, PROPERTY_TYPES, TIME_ZONE
+from mappings.open_houses import find_time_zone
 
 MapRecord = Callable[[MappingContext], RecordAndEnvelope | None]
 

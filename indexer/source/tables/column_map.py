@@ -24,8 +24,7 @@ from indexer.toml_files import read_toml
 from mappings import COMPANY, RESOURCES, Resource
 from mappings.fields import Field, FieldKind, boolean, date_time, integer, nested, string
 from mappings.history import DICTIONARY_FIELDS
-from mappings.listing import HISTORY
-from mappings.open_houses import TIME_ZONE
+from mappings.listing import HISTORY, TIME_ZONE
 from mappings.record_schema import record_type
 
 _MAX_TITLE_LINES = 1_000

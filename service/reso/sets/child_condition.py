@@ -14,7 +14,7 @@ from operator import attrgetter, or_
 from typing import Any, NamedTuple, TypeVar
 
 from mappings.data_dictionary import MODIFICATION_TIMESTAMP
-from mappings.open_houses import TOKENS
+from mappings.listing import TOKENS
 from service.errors import InvalidRequest
 from service.reso.filter.clauses import Matcher, UnsupportedComparison, refused
 from service.reso.filter.expression import (

@@ -14,7 +14,8 @@ from typing import Any
 
 import orjson
 
-from mappings.open_houses import TOKENS, Token
+from mappings.listing import TOKENS
+from mappings.open_houses import Token
 from service.reso.cost import Searched
 from service.reso.ordering import Position, SortKind, skip_positions
 from service.reso.protocol import ORDER_BY, OptionNotImplemented, OrderBy

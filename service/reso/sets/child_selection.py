@@ -13,7 +13,8 @@ from itertools import groupby
 from math import ceil
 from typing import Any, NamedTuple
 
-from mappings.open_houses import TOKENS, Token
+from mappings.listing import TOKENS
+from mappings.open_houses import Token
 from mappings.resource import Resource
 from service.background import batches_in_turns
 from service.request_context import RequestContext

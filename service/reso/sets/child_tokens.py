@@ -12,7 +12,8 @@ from math import ceil, floor
 
 import orjson
 
-from mappings.open_houses import TOKENS, Token, instant_text
+from mappings.listing import TOKENS
+from mappings.open_houses import Token, instant_text
 from service.request_context import RequestContext
 from service.reso.filter.clauses import UnansweredFunction, UnsupportedComparison
 from service.reso.filter.expression import (

@@ -11,7 +11,7 @@ from operator import and_, or_
 from re import escape
 from typing import NamedTuple, Self
 
-from mappings.open_houses import TOKENS
+from mappings.listing import TOKENS
 from service.reso.filter.clauses import MATCH_NONE
 from service.search.query import Clause, match_any
 

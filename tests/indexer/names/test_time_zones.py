@@ -7,7 +7,7 @@ import pytest
 
 from indexer.names import Names
 from mappings import COMPANY, LISTING, OFFICE
-from mappings.open_houses import TIME_ZONE
+from mappings.listing import TIME_ZONE
 from tests.indexer.command.test_command import run
 from tests.indexer.conftest import Bench
 from tests.indexer.names.test_filled_names import COMPANIES, DAYS, bench_is_as_its_source, served
