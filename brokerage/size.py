@@ -14,7 +14,7 @@ import rich_click as click
 from brokerage.help import epilog
 from brokerage.tables import Column, table_lines, terminal_width
 from brokerage_feed.terminal import echo
-from indexer.generations.shard_cuts import fitting_shards
+from indexer.generations.candidate import fitting_shards
 from indexer.settings import IndexerSettings
 from mappings.shards import INDEX_SHARE
 

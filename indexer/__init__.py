@@ -4,8 +4,7 @@ from indexer.changes.epochs import ClockRepair, begin_new_epochs, repair_clock
 from indexer.errors import ClockError, ElasticsearchError, IndexerError, LockedError, RefusedError, SourceError
 from indexer.inspection import dry_run
 from indexer.maintenance.compaction import Compaction, CompactionOutcome, CompactionProgress, compact
-from indexer.maintenance.pruning import Pruned, prunable, prune
-from indexer.maintenance.status import ResourceStatus, status
+from indexer.maintenance.inventory import Pruned, ResourceStatus, prunable, prune, status
 from indexer.rebuild import RebuildRequest, reindex
 from indexer.reporting.report import OnProgress, ResourceReport, RunStage, RunSummary
 from indexer.rollback import rollback, rollback_target

@@ -43,8 +43,7 @@ from indexer.reporting.report import (
     ignore_progress,
 )
 from indexer.settings import IndexerContext
-from indexer.source.lines import ChangeStream, RejectedLine, Source, SourceLine, row_notes
-from indexer.source.queue import BoundedQueue
+from indexer.source.lines import BoundedQueue, ChangeStream, RejectedLine, Source, SourceLine, row_notes
 from indexer.troubles import TroubleLog, report_standing
 from mappings import COMPANY, RESOURCES, Resource
 

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cluster.terminal import counted
-from indexer.drafting.choices import CHOICES, Choices
 from indexer.drafting.columns import (
+    CHOICES,
     ENVELOPE,
     IMAGES,
+    Choices,
     ColumnValues,
     Confidence,
     NamedField,

@@ -16,10 +16,18 @@ from indexer.bulk import BulkOptions, bulk_sender
 from indexer.documents.line_parser import ChunkReader, LineParser, ParsedChunk
 from indexer.errors import IndexerError, translate_client_errors
 from indexer.load.loader import ChunkWriter, DocumentSample, LoadedLines, chunks_ahead
-from indexer.load.processes import LoaderSettings, LoadOrder, RangeFailure, RangeOrder, RangeOutcome, packed, received
+from indexer.load.processes import (
+    LineRange,
+    LoaderSettings,
+    LoadOrder,
+    RangeFailure,
+    RangeOrder,
+    RangeOutcome,
+    packed,
+    received,
+)
 from indexer.names import Names
 from indexer.settings import IndexerContext
-from indexer.source.line_ranges import LineRange
 from indexer.source.lines import LineStream
 
 Answer = Callable[[RangeOutcome | RangeFailure], None]

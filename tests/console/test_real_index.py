@@ -10,7 +10,7 @@ from elasticsearch import AsyncElasticsearch
 from cluster.connection import ConnectionSettings
 from cluster.control_index import read_mark
 from indexer import IndexerContext, IndexerSettings, RebuildRequest, open_source, reindex
-from indexer.maintenance.status import status
+from indexer.maintenance.inventory import status
 from mappings import LISTING, RESOURCES
 from sample import write_source
 from service.keys.store import KeyGrant, KeyStore

@@ -8,7 +8,7 @@ import pytest
 from yarl import URL
 
 import service.changes.changes as changes_page
-from indexer.maintenance.pruning import prune
+from indexer.maintenance.inventory import prune
 from indexer.rollback import rollback
 from mappings import COMPANY, LISTING, OFFICE
 from service.search.cached_value import CacheAges

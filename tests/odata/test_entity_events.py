@@ -6,7 +6,7 @@ import pytest
 from hypothesis import strategies as st
 from yarl import URL
 
-from indexer.maintenance.pruning import prune
+from indexer.maintenance.inventory import prune
 from mappings import COMPANY, LISTING, OFFICE, SOLD_LISTING
 from service.reso.sets.entity_rows import read_doc_values
 from tests.feed.feed_client import company, deleted_listing, listing, office

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from indexer.maintenance.pruning import prune
+from indexer.maintenance.inventory import prune
 from indexer.reporting.report import ignore_progress
 from indexer.reso.replication import open_replication
 from indexer.reso.settings import ResoSettings

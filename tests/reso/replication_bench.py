@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from indexer.maintenance.status import status
+from indexer.maintenance.inventory import status
 from indexer.reporting.report import ignore_progress
 from indexer.reso.replication import Replicator, RoundResult, open_replication
 from indexer.reso.replication_status import ReplicationStatus

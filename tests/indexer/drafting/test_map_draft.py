@@ -9,12 +9,10 @@ from uuid import UUID
 import pytest
 
 from indexer import SourceError, open_source
-from indexer.drafting.choices import CHOICES
-from indexer.drafting.columns import Confidence, field_of_column
+from indexer.drafting.columns import CHOICES, Confidence, field_of_column
 from indexer.drafting.map_draft import MapDraft, NewCompany, draft_map
 from indexer.inspection import check_source
 from indexer.source import files
-from indexer.source.tables import rows
 from mappings import AGENT, LISTING, OFFICE, SOLD_LISTING, Resource
 from tests.indexer.source.tables.table_folder import records_of, write_map
 
@@ -282,11 +280,11 @@ def test_a_draft_reads_the_beginning_of_a_file_without_an_end(
 def test_the_encoding_of_a_file_without_an_end_is_known_from_its_beginning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rows, "_DETECTED_BYTES", 2**21)
+    monkeypatch.setattr("indexer.source.tables.rows._DETECTED_BYTES", 2**21)
     text = "City,Status\n" + "Rye,Active\n" * 300_000 + "Orl\xe9ans,Active\n"
     (tmp_path / "listings.csv").write_bytes(text.encode("cp1252"))
     assert 'encoding = "utf-8"' in draft_map([str(tmp_path / "listings.csv")], tmp_path).text
-    monkeypatch.setattr(rows, "_DETECTED_BYTES", 2**30)
+    monkeypatch.setattr("indexer.source.tables.rows._DETECTED_BYTES", 2**30)
     assert 'encoding = "cp1252"' in draft_map([str(tmp_path / "listings.csv")], tmp_path).text
 
 

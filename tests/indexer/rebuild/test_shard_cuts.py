@@ -4,8 +4,7 @@ from collections import Counter
 
 import pytest
 
-from indexer.generations import shard_cuts
-from indexer.generations.shard_cuts import WeighedSample, fitting_shards
+from indexer.generations.candidate import WeighedSample, fitting_shards
 from indexer.load.duplicates import older_copies
 from indexer.scan import IndexRow
 from indexer.source.lines import SourceLine
@@ -16,7 +15,7 @@ from tests.indexer.conftest import Bench, live_ranges
 
 def test_lines_are_chosen_in_proportion_to_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a thousand light and a thousand heavy lines, nine in ten chosen ones are heavy."""
-    monkeypatch.setattr(shard_cuts, "_SAMPLE_SIZE", 200)
+    monkeypatch.setattr("indexer.generations.candidate._SAMPLE_SIZE", 200)
     samples = [WeighedSample(), WeighedSample()]
     for sample in samples:
         for number in range(2_000):

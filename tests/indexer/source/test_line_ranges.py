@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from indexer import IndexerSettings, SourceError
+from indexer.load.processes import FileRange, FileRanges, LineBatches, divisible_file, range_size
 from indexer.source.files import open_line_file
-from indexer.source.line_ranges import FileRange, FileRanges, LineBatches, divisible_file, range_size
 from indexer.source.lines import RejectedLine, SourceLine
 from indexer.source.opener import FolderSource
 from mappings import TEAM

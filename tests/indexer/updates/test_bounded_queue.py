@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from indexer.source.queue import BoundedQueue
+from indexer.source.lines import BoundedQueue
 
 MANY = 100
 

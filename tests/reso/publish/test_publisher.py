@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from indexer.maintenance.status import status
+from indexer.maintenance.inventory import status
 from mappings import AGENT, COMPANY, LISTING
 from tests.indexer.conftest import Bench
 from tests.records import envelope
