@@ -19,6 +19,7 @@ from cluster.connection import ConnectionSettings, connect
 from embedded import VERSION, EmbeddedCluster, NodeOptions
 from service.app import reading_client
 from tests.image.podman import obstacle
+from tests.internals import Internals
 from tests.logs import logged
 from tests.loops import pause_after_writelines
 from tests.tiers import TIERS, needs_more_than_python, tier_of
@@ -110,6 +111,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     is_whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
     if is_whole and config.getoption("--tier") != "test" and not config.getoption("--image") and (reason := obstacle()):
         terminalreporter.write_line(f"The image was not built and run: {reason}.", yellow=True)
+
+
+@pytest.fixture
+def internals(monkeypatch: pytest.MonkeyPatch) -> Internals:
+    """Sets what the product waits for, how much it takes at once, and what it takes for the time."""
+    return Internals(monkeypatch)
 
 
 @pytest.fixture(scope="session")

@@ -11,14 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 from click.testing import CliRunner
 
-import cluster.index_state as index_fragmentation
-import indexer.maintenance.compaction as cluster_load
 from brokerage.command import main
 from mappings import COMPANY, RESOURCES, TEAM
 from tests.brokerage.conftest import running
+from tests.internals import internals_set
 from tests.network.proxy import Proxy
 from tests.network.threads import in_thread
 from tests.records import envelope, write
@@ -96,9 +94,7 @@ def run_indexer(talk: CallRecorder, folder: Path) -> set[str]:
     talk.command("index", "reindex", str(less), *built, "--force")
     talk.command("index", "verify", str(less), *built)
     talk.command("index", "status")
-    with pytest.MonkeyPatch.context() as bounds:
-        bounds.setattr(index_fragmentation, "MAX_SEGMENTS", 0)  # every index is fragmented
-        bounds.setattr(cluster_load, "MAX_LOAD", 100)
+    with internals_set(most_segments=0, compaction_most_load=100):  # every index is fragmented
         talk.command("index", "compact")
     talk.command("index", "rollback", "teams", "--yes")
     talk.command("index", "restored", "--yes")

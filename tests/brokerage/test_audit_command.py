@@ -5,7 +5,6 @@ import json
 import time
 from typing import Any
 
-import pytest
 from click.testing import CliRunner
 from elasticsearch import AsyncElasticsearch
 
@@ -15,6 +14,7 @@ from service.audit.reads import GAP, SESSION
 from service.audit.store import AuditStore
 from service.keys.store import KeyStore
 from tests.feed.feed_client import deleted_listing, listing
+from tests.internals import Internals
 from tests.service.audit.conftest import AuditedService, audited, bench
 
 __all__ = ["audited", "bench"]
@@ -171,9 +171,9 @@ async def test_without_an_audit_it_says_how_to_begin(
 
 
 async def test_what_is_too_old_is_deleted_with_its_index(
-    client: AsyncElasticsearch, connection: ConnectionSettings, monkeypatch: pytest.MonkeyPatch
+    client: AsyncElasticsearch, connection: ConnectionSettings, internals: Internals
 ) -> None:
-    monkeypatch.setattr("service.audit.store._ROLLOVER", {"max_docs": 1})
+    internals(audit_rollover={"max_docs": 1})
     store = AuditStore(client, connection.audit_index)
     await store.create()
     now = 1_000 * int(time.time())

@@ -17,6 +17,7 @@ from tests.brokerage.recorded_calls import (
     run_subscription_commands,
 )
 from tests.deliver.receiver import receiving
+from tests.internals import Internals
 from tests.network.threads import in_thread
 
 DOCUMENTED = documented_roles()
@@ -24,12 +25,12 @@ DOCUMENTED = documented_roles()
 
 @pytest.mark.usefixtures("client")  # it removes the indices
 def test_every_call_of_indexer_keys_service_and_doctor_goes_over_tls_and_is_documented(
-    engine_url: str, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine_url: str, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, internals: Internals
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("cluster.index_state.FEWEST_DELETED", 1)
+    internals(fewest_deleted=1)
     # The same calls, less often: half a minute passes until Elasticsearch gives up what was just deleted.
-    monkeypatch.setattr("indexer.maintenance.compaction._LONGEST_SECONDS", 0.0)
+    internals(compaction_longest_seconds=0.0)
     with record_calls(engine_url, prefix, tmp_path) as talk:
         asked = {"brokerage_indexer": run_indexer(talk, tmp_path)}
         key, asked["brokerage_keys"] = run_key_commands(talk)

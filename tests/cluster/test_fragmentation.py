@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-import cluster.index_state as index_fragmentation
 from cluster.index_state import IndexFragmentation, read_fragmentation
+from tests.internals import Internals
 
 
 def copy(deleted: int, segments: int = 1, count: int = 90) -> dict[str, Any]:
@@ -25,9 +25,9 @@ def copy(deleted: int, segments: int = 1, count: int = 90) -> dict[str, Any]:
     ],
 )
 def test_the_most_fragmented_copy_of_a_shard_counts(
-    shards: dict[str, Any], expected: IndexFragmentation, monkeypatch: pytest.MonkeyPatch
+    shards: dict[str, Any], expected: IndexFragmentation, internals: Internals
 ) -> None:
-    monkeypatch.setattr(index_fragmentation, "FEWEST_DELETED", 1)
+    internals(fewest_deleted=1)
     fragmentation = read_fragmentation(shards)
     assert fragmentation == expected
     assert fragmentation.is_fragmented is (expected.fragmented_shards > 0)

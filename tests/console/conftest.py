@@ -9,6 +9,7 @@ from cluster.connection import ConnectionSettings
 from cluster.control_index import Mark
 from service.search.cached_value import CacheAges
 from tests.console.console_service import ConsoleService, MovableClock, serve_console
+from tests.internals import Internals
 from tests.service.conftest import stand_in as empty_stand_in
 from tests.service.stand_in import StandIn
 from tests.site.conftest import browser
@@ -48,13 +49,15 @@ def key(stand_in: StandIn) -> str:
 
 
 @pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def at_once(internals: Internals) -> None:
     """Cache nothing, and find no process late, slow or away: a busy machine is not a defect."""
-    monkeypatch.setattr("service.console.summaries._AGES", CacheAges(0.0, 0.0))
-    monkeypatch.setattr("service.console.overview.MAX_LOOP_LAG_SECONDS", float("inf"))
-    monkeypatch.setattr("service.console.overview.MAX_P99_SECONDS", float("inf"))
-    monkeypatch.setattr("service.console.summaries._TIMEOUT_SECONDS", 60.0)
-    monkeypatch.setattr("service.search.cached_value._REFRESH_TIMEOUT_SECONDS", 60.0)
+    internals(
+        console_ages=CacheAges(0.0, 0.0),
+        console_slow_loop_seconds=float("inf"),
+        console_slow_p99_seconds=float("inf"),
+        console_timeout_seconds=60.0,
+        cache_refresh_timeout_seconds=60.0,
+    )
 
 
 @pytest.fixture

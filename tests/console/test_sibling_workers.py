@@ -22,6 +22,7 @@ from service.settings import ServiceSettings
 from service.telemetry.observation import FeedPage, Histogram, RequestObservation, quantile
 from tests.console.conftest import NOON
 from tests.console.console_service import FEED, MovableClock, serve_console
+from tests.internals import Internals
 from tests.neighbours import neighbours
 from tests.network.server import serving
 from tests.service.stand_in import StandIn
@@ -96,8 +97,8 @@ def test_a_key_of_several_workers_has_its_last_use_and_all_refusals() -> None:
     assert found == KeyUse("k", 2.0, "/v1/b", 200, 3, 1.5)
 
 
-def test_the_books_are_bounded_and_forget_who_was_not_seen_for_longest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.console.consumers._MAX_ENTRIES", 2)
+def test_the_books_are_bounded_and_forget_who_was_not_seen_for_longest(internals: Internals) -> None:
+    internals(console_most_entries=2)
     consumers = ConsumerRegistry(MovableClock(NOON))
     for key_id in ("a", "b", "a", "c"):
         seen = RequestObservation()

@@ -23,6 +23,7 @@ from brokerage_feed.pull_progress import PullStatus
 from brokerage_feed.records import RESOURCE_NAMES as RESOURCES
 from brokerage_feed.sqlite_copy import SqliteCopy
 from tests.consumer.stand_in_service import KEY, StandInService
+from tests.internals import Internals
 from tests.network.http import http
 from tests.network.server import serving
 
@@ -48,7 +49,7 @@ async def served() -> AsyncIterator[ServedStandIn]:
 
 
 @pytest.fixture
-def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+def waits(internals: Internals) -> list[float]:
     """The seconds that clients would have waited before another attempt; they do not wait here."""
     waited: list[float] = []
 
@@ -56,7 +57,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         waited.append(seconds)
         await asyncio.sleep(0)
 
-    monkeypatch.setattr("brokerage_feed.http_client.sleep", sleep)
+    internals(feed_sleep=sleep)
     return waited
 
 

@@ -10,6 +10,7 @@ from brokerage_feed.pull_progress import PullStage, VerificationOutcome
 from tests.consumer.conftest import ServedStandIn, copied, open_pull, run
 from tests.consumer.stand_in_service import KEY
 from tests.consumer.test_pull_command import summary
+from tests.internals import Internals
 
 
 @pytest.fixture
@@ -34,9 +35,9 @@ async def test_what_exists_is_copied_and_what_is_absent_is_named(served: ServedS
 
 @pytest.mark.usefixtures("absent")
 async def test_a_resource_that_appears_is_picked_up_by_the_same_pull(
-    served: ServedStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    served: ServedStandIn, tmp_path: Path, internals: Internals
 ) -> None:
-    monkeypatch.setattr("brokerage_feed.copy_updater._ABSENT_SECONDS", 0.0)
+    internals(absent_resource_seconds=0.0)
     async with open_pull(served.url, tmp_path) as (pull, statuses):
         await pull_once(pull, PullPlan(tmp_path))
         assert {status.resource for status in statuses if status.stage is PullStage.ABSENT} == {

@@ -1,5 +1,6 @@
 """The exports that need a package which is an extra."""
 
+import sys
 from pathlib import Path
 
 import orjson
@@ -27,7 +28,7 @@ async def test_parquet_holds_what_the_copy_holds(served: ServedStandIn, tmp_path
 async def test_without_its_package_parquet_is_refused_before_anything_is_asked(
     served: ServedStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("brokerage_feed.export.find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     code, _, err = await run(tmp_path, "--url", served.url, "--format", "parquet")
     assert (code, served.stand_in.asked) == (1, [])
     assert err == "Parquet needs pyarrow, which is not installed: pip install pyarrow.\n"

@@ -9,7 +9,6 @@ import orjson
 import pytest
 import zstandard
 
-import brokerage_feed.http_client as response_bodies
 from brokerage_feed import Feed, FeedError
 from brokerage_feed.copy_updater import CopyUpdater
 from brokerage_feed.errors import NoProgress, ResponseTooLarge
@@ -19,6 +18,7 @@ from brokerage_feed.records import RESOURCE_NAMES as RESOURCES
 from brokerage_feed.sqlite_copy import SqliteCopy
 from tests.consumer.conftest import ServedStandIn, copied, run
 from tests.consumer.stand_in_service import KEY, TIME
+from tests.internals import Internals
 from tests.network.http import Reply, Request, http
 from tests.network.server import serving
 
@@ -189,10 +189,9 @@ async def test_a_stream_without_changes_or_an_end_ends() -> None:
 # The client decompresses zstd where a module for it is installed, as with the server.
 @pytest.mark.parametrize(("coding", "pack"), [("gzip", gzip.compress), ("zstd", zstandard.ZstdCompressor().compress)])
 async def test_bodies_lines_and_errors_are_bounded(
-    coding: str, pack: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
+    coding: str, pack: Callable[[bytes], bytes], internals: Internals
 ) -> None:
-    monkeypatch.setattr(response_bodies, "MAX_BODY_BYTES", 2**20)
-    monkeypatch.setattr(response_bodies, "MAX_LINE_BYTES", 2**20)
+    internals(largest_feed_body_bytes=2**20, largest_feed_line_bytes=2**20)
     bomb = pack(bytes(2**26))
 
     async def reply(request: Request) -> Reply:

@@ -19,6 +19,7 @@ from tests.consumer.conftest import ServedStandIn, command, copied, run
 from tests.consumer.stand_in_files import PublishedStandIn
 from tests.consumer.stand_in_service import KEY, StandInService
 from tests.consumer.test_pull_command import summary
+from tests.internals import internals_set
 from tests.waiting import until
 
 RECORDS = 3_000
@@ -136,15 +137,12 @@ def copied_listings(folder: Path) -> dict[str, str]:
         return dict(connection.execute("SELECT id, content FROM listings"))
 
 
-async def test_a_load_that_was_stopped_continues_after_its_last_record(
-    served: ServedStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_load_that_was_stopped_continues_after_its_last_record(served: ServedStandIn, tmp_path: Path) -> None:
     """Files that are loaded are not fetched again."""
     fill(served.stand_in, random.Random(4))  # noqa: S311 - repeatable
     published = served.stand_in.publish("listings", 1_100)
-    with monkeypatch.context() as patched:
-        patched.setattr("brokerage_feed.published_files.BATCH_RECORDS", 100)
-        patched.setattr(SqliteCopy, "add_snapshot_records", stop_after(14, SqliteCopy.add_snapshot_records))
+    stopping = stop_after(14, SqliteCopy.add_snapshot_records)
+    with internals_set(published_batch_records=100, copy_add_snapshot_records=stopping):
         code, _, _ = await run(tmp_path, "--url", served.url, "--resources", "listings")
     assert code == 1
     assert len(copied_listings(tmp_path)) == 1_400

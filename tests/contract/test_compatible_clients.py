@@ -14,6 +14,7 @@ from service.keys.store import KeyGrant, KeyStore
 from service.settings import ServiceSettings
 from tests.contract.wire_clients import DotNetClient, PhpClient, RemoteRefusal, RubyClient, WireClient, basic
 from tests.contract.world import IDENTIFIERS, World
+from tests.internals import Internals
 from tests.service.raw_http import exchange_one, listening, request
 
 COMPANY = "summit-crest"
@@ -317,21 +318,16 @@ async def test_a_form_that_ends_early_is_not_a_defect_of_the_service(
     assert " failed" not in caplog.text
 
 
-async def test_a_form_that_never_arrives_is_not_waited_for(
-    compatible: Compatible, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("service.compatible._FORM_SECONDS", 0.05)
+async def test_a_form_that_never_arrives_is_not_waited_for(compatible: Compatible, internals: Internals) -> None:
+    internals(compatible_form_seconds=0.05)
     answer = await exchange_one(compatible.port, _form(compatible, "platform_company_id=", 200))
     assert (answer.status, answer.headers["Connection"]) == (400, "close")
     assert "The form in the body did not arrive within" in answer.body.decode()
 
 
-async def test_a_key_has_few_requests_whose_form_has_not_arrived(
-    compatible: Compatible, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_key_has_few_requests_whose_form_has_not_arrived(compatible: Compatible, internals: Internals) -> None:
     """Neither a slot nor a rate limits them before their form is there."""
-    monkeypatch.setattr("service.compatible._WAITING_FORMS", 2)
-    monkeypatch.setattr("service.compatible._FORM_SECONDS", 60.0)
+    internals(compatible_waiting_forms=2, compatible_form_seconds=60.0)
     writers: list[asyncio.StreamWriter] = []
     for _ in range(2):
         _, writer = await asyncio.open_connection("127.0.0.1", compatible.port)
@@ -349,5 +345,5 @@ async def test_a_key_has_few_requests_whose_form_has_not_arrived(
         writer.close()
         await writer.wait_closed()
     await asyncio.sleep(0.3)
-    monkeypatch.setattr("service.compatible._FORM_SECONDS", 0.05)
+    internals(compatible_form_seconds=0.05)
     assert await answer(100) == 400

@@ -15,6 +15,7 @@ from tests.brokerage.conftest import invoke
 from tests.deliver.conftest import Pushed
 from tests.deliver.receiver import accept, receiving
 from tests.feed.feed_client import deleted_listing, listing
+from tests.internals import Internals
 
 
 @pytest.mark.parametrize("key", ["a", "ab", "poor"])
@@ -61,8 +62,8 @@ async def test_a_subscription_to_prices_is_sent_nothing_else(pushed: Pushed) -> 
     assert receiver.entries[0]["previous"] == {"ListPrice": 2}
 
 
-async def test_what_fails_is_sent_again_with_the_same_id(pushed: Pushed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(courier, "_LONGEST_PAUSE_SECONDS", 0.01)
+async def test_what_fails_is_sent_again_with_the_same_id(pushed: Pushed, internals: Internals) -> None:
+    internals(delivery_longest_pause_seconds=0.01)
 
     async def fail_twice(count: int) -> int:
         return 503 if count < 3 else 200
@@ -75,8 +76,8 @@ async def test_what_fails_is_sent_again_with_the_same_id(pushed: Pushed, monkeyp
     assert (progress.answer, progress.waiting) == ("200", 0)
 
 
-async def test_a_receiver_is_left_alone_as_long_as_it_asks(pushed: Pushed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(courier, "_LONGEST_PAUSE_SECONDS", 0.01)
+async def test_a_receiver_is_left_alone_as_long_as_it_asks(pushed: Pushed, internals: Internals) -> None:
+    internals(delivery_longest_pause_seconds=0.01)
     times = list[float]()
 
     async def refuse_once(count: int) -> web.Response | int:
@@ -89,8 +90,8 @@ async def test_a_receiver_is_left_alone_as_long_as_it_asks(pushed: Pushed, monke
     assert times[1] - times[0] >= 2.0
 
 
-async def test_the_circuit_opens(pushed: Pushed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(courier, "_LONGEST_PAUSE_SECONDS", 0.01)
+async def test_the_circuit_opens(pushed: Pushed, internals: Internals) -> None:
+    internals(delivery_longest_pause_seconds=0.01)
 
     async def fail(_: int) -> int:
         return 500

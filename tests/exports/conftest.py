@@ -8,7 +8,6 @@ from typing import Any
 import orjson
 import pytest
 
-import service.changes.snapshot
 from cluster.zstd import zstd
 from mappings import COMPANY, LISTING, OFFICE
 from mappings.visibility import DisplayLicence
@@ -20,6 +19,7 @@ from service.settings import ServiceSettings
 from tests.feed.conftest import GRANTS, SETTINGS, serve_feed
 from tests.feed.feed_client import FeedClient, company, listing, office
 from tests.indexer.conftest import Bench, bench
+from tests.internals import Internals
 from tests.service_settings import with_settings
 
 __all__ = ["bench", "exports"]
@@ -75,9 +75,9 @@ class Exports:
 
 
 @pytest.fixture
-async def exports(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Exports]:
+async def exports(bench: Bench, tmp_path: Path, internals: Internals) -> AsyncIterator[Exports]:
     """Listings and offices of the companies a and b, one of them deactivated; two records a page."""
-    monkeypatch.setattr(service.changes.snapshot, "PAGE_SIZE", 2)
+    internals(snapshot_page=2)
     lines = [listing(f"L{at}", "ab"[at % 2], price=at) for at in range(10)]
     offices = [office("O1", "a"), office("O2", "b"), office("O3", "a", 1, deactivated=True)]
     summary = await bench.build({COMPANY: [company(key) for key in "abc"], LISTING: lines, OFFICE: offices})

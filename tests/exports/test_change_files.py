@@ -17,12 +17,12 @@ from brokerage_feed.published_files import FileUpdater
 from cluster.zstd import zstd
 from mappings import LISTING
 from service.errors import EngineUnavailable
-from service.publishing import publisher
 from service.publishing.target import PublishUnavailable
 from tests.consumer.conftest import open_pull
 from tests.exports.conftest import Exports
 from tests.exports.test_serving import fetched
 from tests.feed.feed_client import ConsumerCopy, deleted_listing, listing, source_time
+from tests.internals import Internals, internals_set
 from tests.records import envelope
 
 _chance = random.Random(6)  # noqa: S311 - repeatable
@@ -124,10 +124,10 @@ async def test_without_a_fitting_token_there_are_none(exports: Exports, yesterda
 
 
 async def test_changes_that_are_no_smaller_than_all_are_not_kept(
-    exports: Exports, yesterday: ConsumerCopy, monkeypatch: pytest.MonkeyPatch
+    exports: Exports, yesterday: ConsumerCopy, internals: Internals
 ) -> None:
     """Their files are gone."""
-    monkeypatch.setattr(service.publishing.files, "MAX_PAGE_SIZE", 1)
+    internals(published_page=1)
     gone = (deleted_listing(f"H{number}", "a", 1) for number in range(10, 20))
     others = (listing(f"L{number}", "a", 1, price=9) for number in range(0, 10, 2))
     await exports.feed.update(*(house(number, 1) for number in range(10)), *gone, *others)
@@ -138,7 +138,7 @@ async def test_changes_that_are_no_smaller_than_all_are_not_kept(
 
 
 async def test_a_failure_while_changes_are_written_leaves_the_last_publication(
-    exports: Exports, yesterday: ConsumerCopy, monkeypatch: pytest.MonkeyPatch
+    exports: Exports, yesterday: ConsumerCopy
 ) -> None:
     """The next run writes them."""
     before = exports.latest("a")
@@ -147,11 +147,9 @@ async def test_a_failure_while_changes_are_written_leaves_the_last_publication(
     async def broken(*_: object) -> None:
         raise EngineUnavailable("a test")
 
-    with monkeypatch.context() as patched:
-        patched.setattr(publisher, "_RETRY_SECONDS", 0.0)
-        patched.setattr(publisher, "write_changes", broken)
-        with pytest.raises(PublishUnavailable):
-            await exports.publish("a")
+    broken_write = internals_set(publishing_retry_seconds=0.0, published_changes_write=broken)
+    with broken_write, pytest.raises(PublishUnavailable):
+        await exports.publish("a")
     assert exports.latest("a") == before
     await exports.publish("a")
     await apply(exports, yesterday)

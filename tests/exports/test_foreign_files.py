@@ -19,6 +19,7 @@ from service.health.checks import FindingState
 from service.publishing.target import PublishError, TargetFolder
 from tests.exports.conftest import Exports
 from tests.exports.test_serving import fetched, services
+from tests.internals import Internals
 
 SECRET = b"nothing that a client may read"
 
@@ -119,10 +120,10 @@ async def test_a_folder_that_is_a_link_is_not_followed(exports: Exports, tmp_pat
 
 
 async def test_identifiers_that_unpack_to_more_than_all_are_not_read(
-    exports: Exports, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    exports: Exports, internals: Internals, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The audit needs them, so that the file is not sent without."""
-    monkeypatch.setattr(service.exports.publications, "_MAX_IDENTIFIER_BYTES", 2**20)
+    internals(published_identifier_bytes=2**20)
     await exports.publish()
     (file,) = (await exports.feed.json("exports/listings", "a"))["files"]
     path = exports.root / "a" / "listings" / identifiers_name(exports.latest("a").files[0].name)

@@ -1,6 +1,7 @@
 """Published files in an object store: redirects, who gets them, and what a store does that is away."""
 
 import asyncio
+import sys
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from tests.consumer.conftest import open_pull
 from tests.exports.stored_exports import PLACE, Stored, store_endpoint, stored
 from tests.exports.test_serving import Answer
 from tests.feed.feed_client import ConsumerCopy, listing
+from tests.internals import Internals
 from tests.network.cuts import in_chunk
 from tests.network.link import Cut
 from tests.service_settings import with_settings
@@ -142,9 +144,9 @@ async def test_a_store_that_is_away_is_said_to_be(stored: Stored) -> None:
 
 
 async def test_an_object_that_is_too_large_for_a_manifest_is_not_read(
-    stored: Stored, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    stored: Stored, internals: Internals, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("service.exports.publications._MAX_READ_BYTES", 2**16)
+    internals(published_read_bytes=2**16)
     await stored.publish("a")
     assert (await stored.feed.json("exports/listings"))["records"] == 5
     stored.store.put("a/listings/manifest.json", b" " * (2**16 + 1))
@@ -172,16 +174,14 @@ async def test_doctor_says_whether_files_can_be_read(stored: Stored, tmp_path: P
     assert (state, PLACE in detail) == (FindingState.WARNING, True)
 
 
-async def test_a_store_that_hangs_holds_few_requests_and_not_for_long(
-    stored: Stored, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_store_that_hangs_holds_few_requests_and_not_for_long(stored: Stored, internals: Internals) -> None:
     """The others are refused at once, so that those for single records find a place."""
     await stored.publish("a")
-    monkeypatch.setattr("service.exports.stores.QUICK", Patience(0.1, 0.1))
+    internals(store_patience=Patience(0.1, 0.1))
     stored.proxy.freeze()
     assert await stored.feed.problem("exports/listings") == (503, "temporarily-unavailable")
     await stored.proxy.heal()
-    monkeypatch.setattr("service.exports.stores._REQUESTS", 0)
+    internals(store_requests=0)
     assert await stored.feed.problem("exports/listings") == (503, "temporarily-unavailable")
 
 
@@ -201,7 +201,7 @@ def test_a_url_that_cannot_be_used_is_refused(place: str, says: str) -> None:
 
 def test_without_its_package_a_store_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the extra that has it."""
-    monkeypatch.setattr("service.exports.object_store.find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "obstore", None)
     with pytest.raises(SettingError, match="pip install obstore"):
         ExportsSettings(exports=PLACE)
     with pytest.raises(SettingError, match="BROKERAGE_EXPORTS_URL_SECONDS is 0"):

@@ -12,7 +12,6 @@ import msgspec
 import pytest
 import zstandard
 
-import service.publishing.files
 from mappings import COMPANY, LISTING, RESOURCES
 from service.changes.snapshot import PointInTime
 from service.errors import EngineUnavailable
@@ -21,6 +20,7 @@ from service.publishing.files import PublicationFiles
 from service.publishing.target import FolderRunLog, PublishError, PublishLocked, PublishUnavailable, TargetFolder
 from tests.exports.conftest import Exports
 from tests.feed.feed_client import ConsumerCopy, company, deleted_listing, listing, source_time
+from tests.internals import Internals, internals_set
 from tests.service_settings import with_settings
 
 # What each run says of an installation without these.
@@ -58,9 +58,7 @@ async def test_files_of_a_parent_company_hold_nothing_of_its_children(exports: E
     assert {line["id"] for line in exports.lines(exports.latest("a", "companies"))} == {"a"}
 
 
-async def test_a_file_is_complete_at_its_size_and_consists_of_frames(
-    exports: Exports, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_file_is_complete_at_its_size_and_consists_of_frames(exports: Exports, internals: Internals) -> None:
     """Each file and each frame can be read by itself, and the table at its end says where frames begin."""
     await exports.publish("a")
     one = exports.latest("a")
@@ -77,7 +75,7 @@ async def test_a_file_is_complete_at_its_size_and_consists_of_frames(
         start += packed
     assert [piece.count(b"\n") for piece in pieces] == [2, 2, 1]
 
-    monkeypatch.setattr(service.publishing.files, "FILE_BYTES", 1)
+    internals(published_file_bytes=1)
     await exports.publish("a")
     several = exports.latest("a")
     assert [each.records for each in several.files] == [2, 2, 1]
@@ -98,12 +96,10 @@ async def test_changes_continue_from_the_token(exports: Exports) -> None:
     assert copy.digest(copy.records) == (digest["count"], digest["digest"])
 
 
-async def test_it_is_of_one_moment_whatever_is_written_meanwhile(
-    exports: Exports, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_it_is_of_one_moment_whatever_is_written_meanwhile(exports: Exports, internals: Internals) -> None:
     """Its token is of that moment, too."""
     behind_the_first, go_on = asyncio.Event(), asyncio.Event()
-    page = PointInTime._page
+    page = internals.present("snapshot_read")
 
     async def held(point: PointInTime, selection: Any, after: str, size: int) -> Any:
         if after and selection.resource is LISTING:
@@ -111,7 +107,7 @@ async def test_it_is_of_one_moment_whatever_is_written_meanwhile(
             await go_on.wait()
         return await page(point, selection, after, size)
 
-    monkeypatch.setattr(PointInTime, "_page", held)
+    internals(snapshot_read=held)
     publishing = asyncio.create_task(exports.publish("a"))
     await behind_the_first.wait()
     await exports.feed.update(listing("L4", "a", 1, price=9), deleted_listing("L8", "a", 1))
@@ -123,9 +119,7 @@ async def test_it_is_of_one_moment_whatever_is_written_meanwhile(
     assert await exports.feed.summaries(manifest.token, resources="listings") == [("L4", 9), ("L8", "deleted")]
 
 
-async def test_a_run_that_is_stopped_leaves_the_last_manifest_and_resumes(
-    exports: Exports, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_run_that_is_stopped_leaves_the_last_manifest_and_resumes(exports: Exports) -> None:
     """What it had published is not published again, and what it had begun is deleted by the next run."""
     await exports.publish()
     before = {company: exports.latest(company) for company in "ab"}
@@ -138,10 +132,8 @@ async def test_a_run_that_is_stopped_leaves_the_last_manifest_and_resumes(
             raise stopped
         return done
 
-    with monkeypatch.context() as patched:
-        patched.setattr(PublicationFiles, "finish", cut)
-        with pytest.raises(asyncio.CancelledError):
-            await exports.publish()
+    with internals_set(publication_finish=cut), pytest.raises(asyncio.CancelledError):
+        await exports.publish()
     assert exports.latest("b") == before["b"]
     done = exports.latest("a")
     assert done.previous == before["a"].publication
@@ -160,13 +152,11 @@ async def test_a_run_that_is_stopped_leaves_the_last_manifest_and_resumes(
     assert (await exports.publish()).notes == NOTES
 
 
-async def test_a_run_that_was_stopped_long_ago_is_not_resumed(
-    exports: Exports, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_run_that_was_stopped_long_ago_is_not_resumed(exports: Exports, internals: Internals) -> None:
     """Its publications would be old, next to new ones."""
     await exports.publish()
     FolderRunLog(exports.root).add("a/listings")
-    monkeypatch.setattr("service.publishing.target.RESUME_SECONDS", -1)
+    internals(publishing_resume_seconds=-1)
     before = exports.latest("a")
     await exports.feed.update(listing("L0", "a", 1, price=7))
     await exports.publish()
@@ -284,17 +274,17 @@ async def test_files_are_private_unless_their_folder_is_not(exports: Exports) ->
     assert modes == {0o750, 0o640}
 
 
-async def test_an_outage_is_waited_for_and_then_named(exports: Exports, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_outage_is_waited_for_and_then_named(exports: Exports, internals: Internals) -> None:
     """Nothing of what failed is visible."""
-    monkeypatch.setattr("service.publishing.publisher._RETRY_SECONDS", 0.0)
-    digest, failures = PointInTime.digest, [EngineUnavailable("a test")]
+    internals(publishing_retry_seconds=0.0)
+    digest, failures = internals.present("snapshot_digest"), [EngineUnavailable("a test")]
 
     async def broken(*arguments: Any) -> Any:
         if failures:
             raise failures.pop()
         return await digest(*arguments)
 
-    monkeypatch.setattr(PointInTime, "digest", broken)
+    internals(snapshot_digest=broken)
     display = await exports.publish("a")
     assert any("Trying again" in note for note in display.notes)
     before = exports.latest("a")

@@ -14,7 +14,6 @@ from aiohttp.test_utils import TestClient, TestServer
 from multidict import CIMultiDictProxy
 
 import indexer
-import service.exports.files
 from mappings import LISTING
 from service.app import create_app
 from service.audit.reads import WrittenAudit
@@ -24,6 +23,7 @@ from service.limits.admission import RequestKind
 from service.services import SERVICES, Services
 from tests.exports.conftest import Exports
 from tests.feed.feed_client import listing
+from tests.internals import Internals
 from tests.service_settings import with_settings
 from tests.waiting import until
 
@@ -72,11 +72,9 @@ async def test_a_manifest_lists_files_and_their_bytes_are_those_of_the_disk(expo
         assert {"x-api-key", "Authorization"} <= {*vary.split(", ")}
 
 
-async def test_a_file_comes_in_parts_and_only_if_it_is_needed(
-    exports: Exports, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_file_comes_in_parts_and_only_if_it_is_needed(exports: Exports, internals: Internals) -> None:
     """By GET, and by HEAD with the same headers; more than one call of the kernel is needed."""
-    monkeypatch.setattr(service.exports.files, "_CALL_BYTES", 7)
+    internals(export_call_bytes=7)
     await exports.publish("a")
     (file,) = (await exports.feed.json("exports/listings"))["files"]
     url, size, tag = file["href"], file["bytes"], f'"{file["sha256"]}"'

@@ -21,6 +21,7 @@ from tests.consumer.conftest import COMMAND
 from tests.consumer.service_process import environment
 from tests.exports.stored_exports import PLACE, Stored, store_endpoint, stored
 from tests.feed.feed_client import listing
+from tests.internals import Internals
 from tests.network.http import Reply, Request, http
 from tests.network.server import serving
 from tests.waiting import until
@@ -48,11 +49,9 @@ def check(stored: Stored) -> int:
     return len(manifests)
 
 
-async def test_a_killed_run_leaves_the_latest_manifests_and_is_resumed(
-    stored: Stored, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_killed_run_leaves_the_latest_manifests_and_is_resumed(stored: Stored, internals: Internals) -> None:
     """Its lock is taken over once it expires, and nothing of it is left."""
-    monkeypatch.setattr("service.publishing.store_target.EXPIRY_SECONDS", 1.0)
+    internals(store_expiry_seconds=1.0)
     await stored.publish()
     await stored.feed.update(listing("L0", "a", 1, price=7), listing("L1", "b", 1, price=7))
     objects = stored.names()
@@ -103,9 +102,9 @@ async def test_earlier_publications_and_companies_that_are_gone_are_pruned(store
     assert not any(before.publication in name or "20260101T" in name for name in stored.names())
 
 
-async def test_only_one_run_writes_to_a_store(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_one_run_writes_to_a_store(stored: Stored, internals: Internals) -> None:
     """The other one sees that the lock is renewed."""
-    monkeypatch.setattr("service.publishing.store_target._POLL_SECONDS", 0.05)
+    internals(store_poll_seconds=0.05)
     target = TargetStore(PLACE)
     async with target.locked(print):
         other = asyncio.create_task(stored.publish("a"))

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -14,7 +15,6 @@ import duckdb
 import pytest
 from click.testing import CliRunner
 
-import service.publishing.files
 from brokerage.command import main
 from brokerage_feed.parquet_tables import ParquetTables
 from brokerage_feed.tables import Spelling
@@ -24,6 +24,7 @@ from service.site.pages import PAGE_BY_PATH
 from tests.exports.conftest import Exports
 from tests.exports.test_serving import fetched, services
 from tests.feed.feed_client import listing
+from tests.internals import Internals
 
 
 def tables(
@@ -54,10 +55,10 @@ def prices(exports: Exports) -> Mapping[str, list[int]]:
 
 
 async def test_the_queries_of_the_guide_run_on_what_is_served(
-    exports: Exports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    exports: Exports, tmp_path: Path, internals: Internals
 ) -> None:
     """Several files of each table give what the lines give."""
-    monkeypatch.setattr(service.publishing.files, "FILE_BYTES", 1)
+    internals(published_file_bytes=1)
     await exports.feed.update(*(listing(f"M{at}", "a", price=100 + at) for at in range(3)))
     await exports.publish(open_tables=tables)
     folder = tmp_path / "downloads"
@@ -184,7 +185,7 @@ async def test_without_the_library_there_are_lines_only_and_it_is_said(
     exports: Exports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once."""
-    monkeypatch.setattr("brokerage.index.publish.find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     printed = await run(exports)
     assert printed.count("pip install pyarrow") == 1
     assert {file.format for file in exports.latest("a").files} == {"ndjson.zst"}

@@ -5,9 +5,9 @@ from collections import defaultdict
 
 import pytest
 
-import service.changes.digest
 from mappings import COMPANY, LISTING
 from tests.feed.feed_client import ConsumerCopy, FeedClient, StoredRecord, company, listing
+from tests.internals import Internals
 
 _MANY = 300
 
@@ -81,9 +81,9 @@ async def test_a_rebuild_of_the_same_and_a_move_there_and_back_change_no_digest(
 
 
 async def test_more_records_than_one_response_holds_are_requested_in_parts(
-    feed: FeedClient, copy: ConsumerCopy, monkeypatch: pytest.MonkeyPatch
+    feed: FeedClient, copy: ConsumerCopy, internals: Internals
 ) -> None:
-    monkeypatch.setattr(service.changes.digest, "MAX_RECORDS", 3)
+    internals(digest_most_records=3)
     names = {hashlib.sha256(name.encode()).hexdigest()[:4] for name in list(copy.records)[:4]}
     status, body = await feed.get("digest/listings", prefixes=",".join(names))
     assert (status, b"fewer" in body) == (400, True)

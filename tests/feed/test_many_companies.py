@@ -10,6 +10,7 @@ from service.keys.store import KeyGrant
 from tests.feed.conftest import serve_feed
 from tests.feed.feed_client import FeedClient, company, office
 from tests.indexer.conftest import Bench
+from tests.internals import Internals
 from tests.records import envelope
 
 CHILDREN = [f"c{number:04}" for number in range(3_000)]
@@ -26,7 +27,7 @@ def sold(identifier: str, of: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-async def served(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FeedClient]:
+async def served(bench: Bench, internals: Internals) -> AsyncIterator[FeedClient]:
     """The companies with their records, in indices that accept fewer terms than there are companies."""
     children = [company(key) | {"parent_company_id": "parent"} for key in CHILDREN]
     lines = {
@@ -37,7 +38,7 @@ async def served(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     assert (await bench.build(lines)).exit_code == 0
     limited = ",".join(bench.connection.alias(resource) for resource in lines)
     await bench.client.indices.put_settings(index=limited, settings={"index.max_terms_count": MOST_TERMS})
-    monkeypatch.setattr("mappings.stored_document.MAX_TERMS", MOST_TERMS)
+    internals(most_terms=MOST_TERMS)
     grants = {
         "all": KeyGrant("all", all_companies=True, rate=None),
         "parent": KeyGrant("parent", parent_companies=("parent",), rate=None),

@@ -20,8 +20,8 @@ from service.services import SERVICES
 from tests.feed.conftest import SETTINGS, serve_feed
 from tests.feed.feed_client import ConsumerCopy, FeedClient, company, listing
 from tests.indexer.conftest import Bench
+from tests.internals import metric
 from tests.records import UUID_OF_A_TEST, envelope
-from tests.service.internals import metric
 from tests.service_settings import with_settings
 
 WATERMARK = "X-Next-Updated-Since"

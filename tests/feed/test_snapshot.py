@@ -9,7 +9,6 @@ import orjson
 import pytest
 import zstandard
 
-import service.changes.snapshot
 from mappings import LISTING, OFFICE
 from service.changes.snapshot import PointInTime, open_point_in_time
 from service.errors import EngineUnavailable
@@ -18,21 +17,22 @@ from service.scope import Scope
 from service.search.query import Selection
 from service.services import SERVICES
 from tests.feed.feed_client import ConsumerCopy, FeedClient, deleted_listing, listing, office
+from tests.internals import Internals
 from tests.waiting import until
 
 
 @pytest.fixture
-def two_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+def two_a_page(internals: Internals) -> None:
     """Let pages be small, so that there are several."""
-    monkeypatch.setattr(service.changes.snapshot, "PAGE_SIZE", 2)
+    internals(snapshot_page=2)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
 @pytest.mark.parametrize(("key", "names"), [("a", "024"), ("b", "135"), ("ab", "024135"), ("all", "024135")])
 async def test_every_record_of_the_scope_comes_once_in_order(
-    unchanged: FeedClient, monkeypatch: pytest.MonkeyPatch, key: str, names: str, size: int
+    unchanged: FeedClient, internals: Internals, key: str, names: str, size: int
 ) -> None:
-    monkeypatch.setattr(service.changes.snapshot, "PAGE_SIZE", size)
+    internals(snapshot_page=size)
     head, *lines, tail = await unchanged.snapshot("listings", key)
     assert [each["id"] for each in lines] == [f"L{name}" for name in names]
     assert (head["resource"], head["count"], head["after"]) == ("listings", len(lines), None)
@@ -99,11 +99,9 @@ async def test_what_records_round_stands_beside_them_as_the_source_has_it(feed: 
 
 
 @pytest.mark.usefixtures("two_a_page")
-async def test_it_is_of_one_moment_whatever_is_written_meanwhile(
-    feed: FeedClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_it_is_of_one_moment_whatever_is_written_meanwhile(feed: FeedClient, internals: Internals) -> None:
     behind_the_first, go_on = asyncio.Event(), asyncio.Event()
-    page = PointInTime._page
+    page = internals.present("snapshot_read")
 
     async def held(point: PointInTime, selection: Any, after: str, size: int) -> Any:
         if after:
@@ -111,7 +109,7 @@ async def test_it_is_of_one_moment_whatever_is_written_meanwhile(
             await go_on.wait()
         return await page(point, selection, after, size)
 
-    monkeypatch.setattr(PointInTime, "_page", held)
+    internals(snapshot_read=held)
     taking = asyncio.create_task(feed.snapshot("listings", "a"))
     await behind_the_first.wait()
     assert _snapshot_limit(feed).running == 1
@@ -124,30 +122,28 @@ async def test_it_is_of_one_moment_whatever_is_written_meanwhile(
 
 @pytest.mark.usefixtures("two_a_page")
 async def test_what_breaks_in_the_middle_is_cut_and_has_no_last_line(
-    unchanged: FeedClient, monkeypatch: pytest.MonkeyPatch
+    unchanged: FeedClient, internals: Internals
 ) -> None:
-    page = PointInTime._page
+    page = internals.present("snapshot_read")
 
     async def broken(point: PointInTime, selection: Any, after: str, size: int) -> Any:
         if after:
             raise EngineUnavailable("a test")
         return await page(point, selection, after, size)
 
-    monkeypatch.setattr(PointInTime, "_page", broken)
+    internals(snapshot_read=broken)
     with pytest.raises(aiohttp.ClientPayloadError):
         await unchanged.snapshot("listings", "a")
 
 
-async def test_a_disconnected_client_leaves_no_running_search(
-    unchanged: FeedClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page, begun = PointInTime._page, list[asyncio.Task[Any] | None]()
+async def test_a_disconnected_client_leaves_no_running_search(unchanged: FeedClient, internals: Internals) -> None:
+    page, begun = internals.present("snapshot_read"), list[asyncio.Task[Any] | None]()
 
     async def endless(point: PointInTime, selection: Selection, after: str, size: int) -> Any:
         begun.append(asyncio.current_task())
         return await (asyncio.Event().wait() if after else page(point, selection, after, size))
 
-    monkeypatch.setattr(PointInTime, "_page", endless)
+    internals(snapshot_read=endless)
     services = unchanged.http.server.app[SERVICES]  # type: ignore[attr-defined]
     async with open_point_in_time(services.engine, services.connection.alias(LISTING)) as point:
         pages = point.pages(Selection(LISTING, Scope(None)), "", 6, 2)
@@ -160,26 +156,22 @@ async def test_a_disconnected_client_leaves_no_running_search(
 
 
 @pytest.mark.usefixtures("two_a_page")
-async def test_what_lacks_a_record_is_cut_and_has_no_last_line(
-    unchanged: FeedClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = PointInTime._page
+async def test_what_lacks_a_record_is_cut_and_has_no_last_line(unchanged: FeedClient, internals: Internals) -> None:
+    page = internals.present("snapshot_read")
 
     async def short(point: PointInTime, selection: Any, after: str, size: int) -> Any:
         return await page(point, selection, after, size - 1 if after else size)
 
-    monkeypatch.setattr(PointInTime, "_page", short)
+    internals(snapshot_read=short)
     with pytest.raises(aiohttp.ClientPayloadError):
         await unchanged.snapshot("listings", "ab")
 
 
-async def test_a_failure_before_the_first_line_has_an_error_status(
-    unchanged: FeedClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_failure_before_the_first_line_has_an_error_status(unchanged: FeedClient, internals: Internals) -> None:
     async def broken(*_: object) -> int:
         raise EngineUnavailable("a test")
 
-    monkeypatch.setattr(PointInTime, "digest", broken)
+    internals(snapshot_digest=broken)
     assert await unchanged.problem("snapshot/listings") == (503, "temporarily-unavailable")
 
 
@@ -213,16 +205,14 @@ def _snapshot_limit(feed: FeedClient) -> ConcurrencyLimit:
     return limit
 
 
-async def test_of_many_at_once_some_are_sent_and_the_others_refused(
-    feed: FeedClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page, go_on = PointInTime._page, asyncio.Event()
+async def test_of_many_at_once_some_are_sent_and_the_others_refused(feed: FeedClient, internals: Internals) -> None:
+    page, go_on = internals.present("snapshot_read"), asyncio.Event()
 
     async def held(point: PointInTime, selection: Any, after: str, size: int) -> Any:
         await go_on.wait()
         return await page(point, selection, after, size)
 
-    monkeypatch.setattr(PointInTime, "_page", held)
+    internals(snapshot_read=held)
     asked = {asyncio.create_task(feed.get("snapshot/listings", key)) for _ in range(12) for key in feed.keys}
     refused = set[asyncio.Task[tuple[int, bytes]]]()
     while len(asked) > _snapshot_limit(feed).slots:
@@ -237,8 +227,8 @@ async def test_of_many_at_once_some_are_sent_and_the_others_refused(
     await until(lambda: _snapshot_limit(feed).running == 0)
 
 
-async def test_a_key_leaves_slots_for_other_keys(feed: FeedClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PointInTime, "_page", lambda *_: asyncio.Event().wait())
+async def test_a_key_leaves_slots_for_other_keys(feed: FeedClient, internals: Internals) -> None:
+    internals(snapshot_read=lambda *_: asyncio.Event().wait())
     limit = _snapshot_limit(feed)
     hoarding = [asyncio.create_task(feed.get("snapshot/listings", "a")) for _ in range(2)]
     await until(lambda: limit.held_by(_key_id(feed, "a")) == 2)
@@ -254,26 +244,26 @@ def _key_id(feed: FeedClient, name: str) -> str:
     return feed.keys[name][3:13]
 
 
-async def test_a_snapshot_that_is_never_sent_holds_no_slot(feed: FeedClient, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_snapshot_that_is_never_sent_holds_no_slot(feed: FeedClient, internals: Internals) -> None:
     async def refuse(*_: object) -> Any:
         raise EngineUnavailable("a test")
 
-    monkeypatch.setattr("service.operation.encode_response", refuse)
+    internals(encode_response=refuse)
     assert await feed.problem("snapshot/listings") == (503, "temporarily-unavailable")
     assert _snapshot_limit(feed).running == 0
 
 
 async def test_a_point_in_time_stays_open_while_nothing_is_searched(
-    unchanged: FeedClient, monkeypatch: pytest.MonkeyPatch
+    unchanged: FeedClient, internals: Internals
 ) -> None:
-    monkeypatch.setattr("service.changes.snapshot._RENEWAL_SECONDS", 0.01)
-    search, answers = PointInTime._search, list[bytes]()
+    internals(snapshot_renewal_seconds=0.01)
+    search, answers = internals.present("snapshot_search"), list[bytes]()
 
     async def noted(point: PointInTime, body: Any) -> bytes:
         answers.append(await search(point, body))
         return answers[-1]
 
-    monkeypatch.setattr(PointInTime, "_search", noted)
+    internals(snapshot_search=noted)
     services = unchanged.http.server.app[SERVICES]  # type: ignore[attr-defined]
     async with open_point_in_time(services.engine, services.connection.alias(LISTING)):
         await until(lambda: len(answers) >= 3)

@@ -7,6 +7,7 @@ import pytest
 
 from service.reso.filter.parser import MAX_COMPARISONS, MAX_NESTING_DEPTH
 from tests.contract.world import World
+from tests.internals import Internals
 from tests.odata.expected_entities import KEYS, expected_entities
 from tests.odata.filter_strategies import Searched, comparisons, examples, filter_expressions, quoted
 from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE, ODataClient
@@ -83,9 +84,9 @@ async def _keys(odata: ODataClient, name: str, text: str, key: str = "all") -> l
 
 
 @pytest.fixture(autouse=True)
-def _filters_of_any_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+def _filters_of_any_cost(internals: Internals) -> None:
     """Random filters are not cheap; `tests/service/limits/test_costs.py` states the bound."""
-    monkeypatch.setattr("service.reso.cost.MAX_FILTER_COST", 10_000)
+    internals(odata_most_cost=10_000)
 
 
 @pytest.mark.parametrize(("text", "holds"), _TABLE, ids=lambda value: value if isinstance(value, str) else "")

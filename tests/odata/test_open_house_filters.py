@@ -10,6 +10,7 @@ import pytest
 from mappings import LISTING, SOLD_LISTING
 from tests.contract.world import World
 from tests.feed.feed_client import JsonObject
+from tests.internals import Internals
 from tests.odata.conftest import MarketClient, sold
 from tests.odata.expected_children import expected_children
 from tests.odata.expected_entities import expected_entities
@@ -23,8 +24,8 @@ Rows = list[dict[str, Any]]
 
 
 @pytest.fixture(autouse=True)
-def _filters_of_any_cost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.reso.cost.MAX_FILTER_COST", 10_000)
+def _filters_of_any_cost(internals: Internals) -> None:
+    internals(odata_most_cost=10_000)
 
 
 async def _found(odata: ODataClient, name: str, key: str, size: int, **options: object) -> list[str]:

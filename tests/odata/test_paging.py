@@ -10,6 +10,7 @@ from mappings import Resource
 from service.keys.store import KeyGrant, KeyStore
 from service.request_context import RequestContext
 from tests.feed.feed_client import deleted_listing, listing
+from tests.internals import Internals
 from tests.odata.conftest import SHARED_KEY, MarketClient
 
 _KEYS = [SHARED_KEY, *(f"L{at}" for at in range(5)), *(f"S{at}" for at in range(5))]
@@ -27,11 +28,9 @@ _ORDERS = [
 
 
 @pytest.mark.parametrize("few", [1, 20])
-async def test_a_key_of_two_resources_comes_once(
-    unchanged: MarketClient, monkeypatch: pytest.MonkeyPatch, few: int
-) -> None:
+async def test_a_key_of_two_resources_comes_once(unchanged: MarketClient, internals: Internals, few: int) -> None:
     """Also where the last row of a page is found first, as of pages that have more than a few rows."""
-    monkeypatch.setattr("service.reso.sets.entity_rows._FEW_ROWS", few)
+    internals(odata_few_rows=few)
     for order, size in product(_ORDERS, (1, 2, 5, 100)):
         preferred = {"Prefer": f"odata.maxpagesize={size}"}
         found = await unchanged.walk("Property", "all", preferred, orderby=order, select="ListPrice,ClosePrice")
@@ -56,25 +55,23 @@ async def test_a_key_of_two_resources_is_never_the_sold_listing(market: MarketCl
 
 
 async def test_the_count_is_that_of_the_rows_however_many_keys_are_looked_for_at_once(
-    market: MarketClient, monkeypatch: pytest.MonkeyPatch
+    market: MarketClient, internals: Internals
 ) -> None:
     # The last keys are a part of a page, a whole one, and all there are.
     for at_once, key in product((1, 2, 3, 4, 5, 6, 7), ("all", "a")):
-        monkeypatch.setattr("service.reso.sets.entity_rows._KEYS_OF_A_BATCH", at_once)
+        internals(odata_keys_of_a_batch=at_once)
         for question in ({}, {"filter": "StandardStatus eq 'Closed'"}):
             page = await market.page("Property", key, count="true", **question)
             assert page["@odata.count"] == len(page["value"]) > 0
 
 
-async def test_a_count_costs_as_many_requests_as_its_keys_take(
-    market: MarketClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_count_costs_as_many_requests_as_its_keys_take(market: MarketClient, internals: Internals) -> None:
     store = KeyStore(market.bench.client, market.bench.connection.keys_index)
     market.keys["counting"] = (await store.create(KeyGrant("c", all_companies=True, rate=1, burst=50))).reveal()
-    monkeypatch.setattr("service.reso.cost._LOOKED_UP_KEY", 10.0)
+    internals(odata_looked_up_key_cost=10.0)
     remaining = []
     for at_once in (10_000, 3):  # six sold listings are less than a batch, and more than one
-        monkeypatch.setattr("service.reso.sets.entity_rows._KEYS_OF_A_BATCH", at_once)
+        internals(odata_keys_of_a_batch=at_once)
         reply = await market.request("Property/$count", "counting")
         assert reply.raw == b"11"
         remaining.append(int(reply.headers["X-RateLimit-Remaining"]))
@@ -82,10 +79,8 @@ async def test_a_count_costs_as_many_requests_as_its_keys_take(
 
 
 @pytest.mark.parametrize("at_once", [1, 100])
-async def test_what_is_skipped_are_the_rows_before(
-    market: MarketClient, monkeypatch: pytest.MonkeyPatch, at_once: int
-) -> None:
-    monkeypatch.setattr("service.reso.sets.skipped_rows._NAMED_AT_ONCE", at_once)
+async def test_what_is_skipped_are_the_rows_before(market: MarketClient, internals: Internals, at_once: int) -> None:
+    internals(odata_named_at_once=at_once)
     await market.update(listing("S1", "b", 20, price=9), listing("S2", "a", 21, price=1))  # as two sold listings
     orders = [None, "ListingKey desc", "ListPrice desc,ClosePrice"]
     for order, condition in product(orders, (None, "StandardStatus eq 'Closed'")):

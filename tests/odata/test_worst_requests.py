@@ -22,6 +22,7 @@ from service.reso.sets.child_selection import ChildRow
 from service.reso.sets.child_sets import CHILD_SETS, Child, ChildKey
 from service.reso.sets.declarations import ENTITY_SETS
 from service.reso.sets.entity_set import EntityHeader
+from tests.internals import Internals
 from tests.odata.odata_client import ODataClient
 from tests.odata.worst_requests import WorstRequest, worst_requests
 
@@ -84,8 +85,8 @@ def _calls_of_callbacks() -> Iterator[list[int]]:
 
 
 @pytest.mark.parametrize("name", CHILD_SETS)
-async def test_children_are_encoded_in_turns(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr("service.background._TURN_SECONDS", 0.0)
+async def test_children_are_encoded_in_turns(internals: Internals, name: str) -> None:
+    internals(background_turn_seconds=0.0)
     child_set, turns = CHILD_SETS[name], count()
     parent: Any = SimpleNamespace(ListingID="1")
     children = [Child(ChildKey("p", str(at)), {}, at, parent, EntityHeader("p", 0)) for at in range(200)]

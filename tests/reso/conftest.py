@@ -3,15 +3,16 @@
 import pytest
 
 from tests.indexer.conftest import bench
+from tests.internals import Internals
 from tests.reso.clock import Clock
 
 __all__ = ["bench"]
 
 
 @pytest.fixture
-def short_delays(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_delays(internals: Internals) -> None:
     """Ask again after a fault within a hundredth of the usual time: a test server needs no recovery."""
-    monkeypatch.setattr("indexer.reso.client.odata._INITIAL_DELAY_SECONDS", 0.005)
+    internals(odata_first_delay_seconds=0.005)
 
 
 @pytest.fixture

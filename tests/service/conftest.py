@@ -10,7 +10,6 @@ from pytest_aiohttp.plugin import AiohttpClient, AiohttpServer
 from cluster.connection import ConnectionSettings
 from service.app import create_app
 from tests.loops import run
-from tests.service.internals import Internals
 from tests.service.stand_in import StandIn
 from tests.service_settings import service_settings
 
@@ -23,12 +22,6 @@ _LONGEST_LINE_BYTES = 65_536
 # What happens at the deadline is tried with the first of these; with the next where a busy machine let it pass before a
 # search had begun.
 DEADLINES_SECONDS = (0.4, 2.0, 15.0)
-
-
-@pytest.fixture
-def internals(monkeypatch: pytest.MonkeyPatch) -> Internals:
-    """Sets what the service waits for, and what it takes for the time."""
-    return Internals(monkeypatch)
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from pytest_aiohttp.plugin import AiohttpClient
 
 from service.telemetry.metrics import create_metrics_app
 from service.telemetry.observation import Layer, Timer, TimingTotals
+from tests.internals import Clock, Internals
 from tests.service.api_client import services_of
 from tests.service.conftest import Open
-from tests.service.internals import Clock, Internals
 from tests.service.stand_in import StandIn, hit
 
 FEED = "/v1/listings?platform_company_id=acme&updated_since=1"

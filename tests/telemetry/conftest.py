@@ -21,6 +21,7 @@ from service.app import create_app
 from service.services import SERVICES, Services
 from service.telemetry.metrics import create_metrics_app
 from service.telemetry.opentelemetry import OtelTracing
+from tests.internals import Internals
 from tests.network.server import Server, answering, serving
 from tests.network.threads import in_thread
 from tests.service.conftest import stand_in
@@ -86,9 +87,9 @@ class Watched:
 
 
 @pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+def patience(internals: Internals) -> None:
     """Show fresh values, however long a busy machine needs to read them."""
-    monkeypatch.setattr("service.search.cached_value._REFRESH_TIMEOUT_SECONDS", 60.0)
+    internals(cache_refresh_timeout_seconds=60.0)
 
 
 @pytest.fixture

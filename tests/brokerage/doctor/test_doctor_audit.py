@@ -1,6 +1,5 @@
 """What `brokerage doctor` says of the audit."""
 
-import pytest
 from elasticsearch import AsyncElasticsearch
 
 from cluster.connection import ConnectionSettings
@@ -8,6 +7,7 @@ from service.app import build_services
 from service.audit.capability import check_audit
 from service.audit.store import AuditStore
 from service.health.checks import FindingState
+from tests.internals import Internals
 from tests.service_settings import service_settings
 
 
@@ -15,7 +15,7 @@ async def test_it_names_what_keeps_the_audit_from_being_written(
     client: AsyncElasticsearch,
     reader: AsyncElasticsearch,
     connection: ConnectionSettings,
-    monkeypatch: pytest.MonkeyPatch,
+    internals: Internals,
 ) -> None:
     alias = connection.audit_index
 
@@ -35,9 +35,9 @@ async def test_it_names_what_keeps_the_audit_from_being_written(
         assert (state, setting in text) == (FindingState.WARNING, True)
         await client.indices.put_settings(index=alias, settings={setting: None})
     # An empty index has some 250 bytes, which the first hour counts as a 24th of a day.
-    monkeypatch.setattr("service.audit.capability._WARNED_BYTES_A_DAY", 1_000)
+    internals(audit_warned_bytes_a_day=1_000)
     state, text = await said(30)
     assert (state, "0.0 GB a day, of which 30 days take 0 GB" in text) == (FindingState.WARNING, True)
-    monkeypatch.setattr("service.audit.capability._DAY_MILLISECONDS", 1e-9)
+    internals(audit_day_milliseconds=1e-9)
     state, text = await said(30)
     assert (state, "brokerage audit prune" in text) == (FindingState.WARNING, True)

@@ -15,6 +15,7 @@ from mappings.indices import index_body
 from mappings.visibility import DisplayLicence
 from service.keys.api_key import ApiKey, DamagedKey
 from service.keys.store import KeyGrant, KeyStore, UnchangeableKey, UnknownKey
+from tests.internals import Internals
 
 WEEK = dt.timedelta(days=7)
 SOON = dt.datetime(2099, 1, 1, tzinfo=dt.UTC)
@@ -184,8 +185,8 @@ async def test_before_the_first_key_there_is_nothing(store: KeyStore) -> None:
         await store.revoke("x")
 
 
-async def test_all_keys_are_listed_however_many_there_are(store: KeyStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.keys.store._PAGE_SIZE", 2)
+async def test_all_keys_are_listed_however_many_there_are(store: KeyStore, internals: Internals) -> None:
+    internals(keys_page=2)
     made = [(await store.create(FULL)).key_id for _ in range(5)]
     await store.revoke(made[0])
     assert [key.key_id for key in await store.list_intact()] == made

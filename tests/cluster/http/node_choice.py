@@ -14,6 +14,7 @@ from cluster.connection import ConnectionSettings, connect
 from cluster.http.nodes import LeastRequestsPool, ReadingNode
 from cluster.http.responses import RAW_HEADERS
 from tests.cluster.http.http_responses import with_length
+from tests.internals import Internals
 from tests.network.server import Connection, Script, Server, serving
 from tests.waiting import until
 
@@ -23,8 +24,8 @@ HEADERS = (b"X-Elastic-Product: Elasticsearch", b"Content-Type: application/json
 
 
 @pytest.fixture(autouse=True)
-def short_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cluster.http.nodes._TICK_SECONDS", TICK_SECONDS)
+def short_ticks(internals: Internals) -> None:
+    internals(node_tick_seconds=TICK_SECONDS)
 
 
 @dataclass

@@ -9,6 +9,7 @@ from elastic_transport import NodeConfig
 
 from cluster.http.nodes import ReadingNode
 from tests.cluster.http.http_responses import chunked, until_close, with_length
+from tests.internals import Internals
 from tests.loops import Run, on_each_loop
 from tests.network.server import Connection, Script, answering, serving, silent
 from tests.waiting import until
@@ -89,11 +90,11 @@ async def test_a_server_may_end_the_connection_with_its_answer(script: Script) -
 
 
 @on_each_loop
-async def test_a_connection_that_waited_too_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_that_waited_too_long_is_not_used_again(internals: Internals) -> None:
     async with serving(answering(ANSWER)) as server:
         node = server.node()
         await node.perform_request("GET", "/")
-        monkeypatch.setattr("cluster.http.nodes._KEEPALIVE_SECONDS", 0.0)
+        internals(node_keepalive_seconds=0.0)
         await node.perform_request("GET", "/")
         assert server.accepted == 2
         await until(lambda: server.open == 1)

@@ -10,6 +10,7 @@ from elastic_transport import ConnectionError as NodeConnectionError
 
 from cluster.connection import ConnectionSettings, connect
 from tests.cluster.http.http_responses import with_length
+from tests.internals import Internals
 from tests.loops import on_each_loop
 from tests.network.server import Connection, Server, answering, serving
 
@@ -71,8 +72,8 @@ async def test_each_node_is_asked_once_if_none_answers() -> None:
 
 
 @on_each_loop
-async def test_a_read_is_repeated_while_shards_of_a_lost_node_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cluster.client._PAUSES_SECONDS", (0.0, 0.0))
+async def test_a_read_is_repeated_while_shards_of_a_lost_node_come_back(internals: Internals) -> None:
+    internals(cluster_pauses_seconds=(0.0, 0.0))
     away = with_length(b"{}", b"Content-Type: application/json", first=b"HTTP/1.1 503 Service Unavailable\r\n")
 
     async with serving(answering(*[away] * 9)) as first, serving(answering(*[away] * 9)) as second:

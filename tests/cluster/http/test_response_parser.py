@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import cluster.http.responses as response_parser
 from cluster.http.responses import HttpProtocolError, ResponseParser
 from tests.cluster.http.http_responses import OK, chunked, split, until_close, with_length
+from tests.internals import Internals
 
 ROOM = 10**9
 BODIES = st.binary(max_size=400) | st.integers(0, 300_000).map(lambda size: bytes(range(251)) * (size // 251))
@@ -139,8 +139,8 @@ BROKEN = {
     ],
     ids=["announced", "until the end of the connection", "in chunks"],
 )
-def test_a_body_has_a_limit_however_it_is_sent(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(response_parser, "MAX_RESPONSE_BYTES", 1_000_000)
+def test_a_body_has_a_limit_however_it_is_sent(sent: bytes, internals: Internals) -> None:
+    internals(largest_response_bytes=1_000_000)
     with pytest.raises(HttpProtocolError, match="larger than 0 MiB"):
         receive(ResponseParser(), sent, repeat(ROOM))
 

@@ -11,6 +11,7 @@ from elastic_transport import ConnectionTimeout, NodeConfig
 
 from cluster.http.nodes import ReadingNode
 from tests.cluster.http.http_responses import OK, with_length
+from tests.internals import Internals
 from tests.loops import Run, on_each_loop
 from tests.network.server import serving, silent
 from tests.waiting import until
@@ -20,15 +21,15 @@ HOUR_SECONDS = 3600.0
 
 
 def test_a_host_that_never_responds_is_an_error_long_before_the_request_times_out(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    run: Run, internals: Internals
 ) -> None:
-    monkeypatch.setattr("cluster.http.nodes._CONNECT_SECONDS", 0.2)
+    internals(node_connect_seconds=0.2)
 
     async def scenario(port: int) -> None:
         node = ReadingNode(NodeConfig("http", "127.0.0.1", port))
         with pytest.raises(NodeConnectionError, match="does not accept connections"):
             await node.perform_request("GET", "/", request_timeout=HOUR_SECONDS)
-        monkeypatch.setattr("cluster.http.nodes._CONNECT_SECONDS", HOUR_SECONDS)
+        internals(node_connect_seconds=HOUR_SECONDS)
         with pytest.raises(ConnectionTimeout):
             await node.perform_request("GET", "/", request_timeout=0.05)
 

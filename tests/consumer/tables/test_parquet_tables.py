@@ -10,12 +10,12 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 
-from brokerage_feed import parquet_tables
 from brokerage_feed.parquet_tables import ParquetTables
 from brokerage_feed.tables import Spelling, typed_tables
 from mappings import RESOURCES, Resource
 from tests.consumer.tables.conftest import Line, packed
 from tests.consumer.tables.expected_rows import SPELLINGS, in_parquet, list_rows, own_rows
+from tests.internals import Internals
 
 
 def write(folder: Path, resource: str, lines: list[Line], spelling: str = "underscored") -> dict[str, int]:
@@ -35,10 +35,10 @@ def read(folder: Path, name: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.alias)
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_every_value_is_that_of_the_record(
-    tmp_path: Path, lines: dict[str, list[Line]], resource: Resource, spelling: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, lines: dict[str, list[Line]], resource: Resource, spelling: str, internals: Internals
 ) -> None:
     """In tables of several row groups; the record is the last column, byte for byte."""
-    monkeypatch.setattr(parquet_tables, "GROUP_BYTES", 100_000)
+    internals(parquet_group_bytes=100_000)
     given, name = lines[resource.alias], SPELLINGS[spelling]
     counts = write(tmp_path, resource.alias, given, spelling)
     own, *lists = typed_tables(resource.alias)

@@ -19,6 +19,7 @@ from tests.indexer.client_requests import Killed, before, behind, kill, lose
 from tests.indexer.conftest import Bench
 from tests.indexer.control.event_follower import following
 from tests.indexer.faults.process_killer import KillPoint, killer
+from tests.internals import Internals
 from tests.records import deletion, envelope
 
 NEWER = "2026-03-03T00:00:00Z"
@@ -33,9 +34,9 @@ def office(name: str, text: str = "new", updated_at: str = NEWER) -> dict[str, A
 
 
 @pytest.fixture(autouse=True)
-def numbers_begin_at_1(monkeypatch: pytest.MonkeyPatch) -> None:
+def numbers_begin_at_1(internals: Internals) -> None:
     """Let tests name numbers: a new ledger begins with the time."""
-    monkeypatch.setattr("indexer.reso.event_ledger.now_microseconds", int)
+    internals(ledger_time=int)
 
 
 async def start(bench: Bench) -> None:

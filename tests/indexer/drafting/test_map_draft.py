@@ -15,6 +15,7 @@ from indexer.inspection import check_source
 from indexer.source import files
 from mappings import AGENT, LISTING, OFFICE, SOLD_LISTING, Resource
 from tests.indexer.source.tables.table_folder import records_of, write_map
+from tests.internals import Internals
 
 COLUMNS = "MLS #;Status;List Price;Street Number;Street Name;Zip;Beds;Baths;Lot SqFt;List Date;Agent ID;Photos;Pool"
 EXPORT = f"""{COLUMNS};Modified;Own
@@ -278,13 +279,13 @@ def test_a_draft_reads_the_beginning_of_a_file_without_an_end(
 
 
 def test_the_encoding_of_a_file_without_an_end_is_known_from_its_beginning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, internals: Internals
 ) -> None:
-    monkeypatch.setattr("indexer.source.tables.rows._DETECTED_BYTES", 2**21)
+    internals(detected_bytes=2**21)
     text = "City,Status\n" + "Rye,Active\n" * 300_000 + "Orl\xe9ans,Active\n"
     (tmp_path / "listings.csv").write_bytes(text.encode("cp1252"))
     assert 'encoding = "utf-8"' in draft_map([str(tmp_path / "listings.csv")], tmp_path).text
-    monkeypatch.setattr("indexer.source.tables.rows._DETECTED_BYTES", 2**30)
+    internals(detected_bytes=2**30)
     assert 'encoding = "cp1252"' in draft_map([str(tmp_path / "listings.csv")], tmp_path).text
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import orjson
 import pytest
 
-from cluster import client as cluster_client
 from indexer import ResourceReport, RunStage, RunSummary
 from mappings import COMPANY, TEAM
 from tests.indexer.bulk_writes import proxied_client
@@ -36,6 +35,7 @@ from tests.indexer.faults.end_state import (
     second_bench,
     stored_teams,
 )
+from tests.internals import Internals
 from tests.network.bulk_proxy import REASON, ChaosProxy
 
 COUNT = 150
@@ -44,10 +44,9 @@ TUNED: dict[str, Any] = {"bulk_documents": 10, "shrink_limit": 0.5, "dead_letter
 
 
 @pytest.fixture(autouse=True)
-def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_waits(internals: Internals) -> None:
     """Shorten the backoff to a hundredth."""
-    monkeypatch.setattr(cluster_client, "_INITIAL_SECONDS", 0.005)
-    monkeypatch.setattr(cluster_client, "_MAX_SECONDS", 0.6)
+    internals(cluster_first_pause_seconds=0.005, cluster_longest_pause_seconds=0.6)
 
 
 def poisoned(lines: Lines, name: str) -> Lines:

@@ -13,6 +13,7 @@ from cluster.client import retry
 from mappings import TEAM
 from tests.indexer.command.test_command import environment
 from tests.indexer.conftest import Bench
+from tests.internals import Internals
 from tests.logs import logged
 from tests.records import envelope, write
 
@@ -28,9 +29,9 @@ index()
 
 
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick(monkeypatch: pytest.MonkeyPatch, internals: Internals) -> None:
     """Short waits, and no warning before."""
-    monkeypatch.setattr(client, "_INITIAL_SECONDS", 0.001)
+    internals(cluster_first_pause_seconds=0.001)
     monkeypatch.setattr(client, "_warnings", client._Warnings())
 
 

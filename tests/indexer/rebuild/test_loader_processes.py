@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from indexer import ElasticsearchError, IndexerError
-from indexer.load import processes
 from mappings import COMPANY, TEAM
 from tests.indexer.changing_sources import bad_numbers, first, live_changes, second, source
 from tests.indexer.conftest import Bench
 from tests.indexer.faults.end_state import contents, counts, second_bench, stamped_since, stored_teams
+from tests.internals import Internals
 from tests.network.bulk_proxy import BulkProxy, refused
 from tests.records import envelope
 
@@ -67,8 +67,10 @@ async def test_what_a_loader_raises_ends_the_build(bench: Bench) -> None:
     assert (await bench.build({TEAM: [envelope(TEAM)]}, processes=2)).exit_code == 0
 
 
-async def test_a_range_that_ends_every_process_ends_the_build(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "COMMAND", (sys.executable, "-c", "import os; os._exit(3)"))
+async def test_a_range_that_ends_every_process_ends_the_build(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, internals: Internals
+) -> None:
+    internals(loader_command=(sys.executable, "-c", "import os; os._exit(3)"))
     with pytest.raises(IndexerError, match=r"5 processes ended .* companies up to line 1, .* exit code 3"):
         await bench.build({COMPANY: [envelope(COMPANY)]}, processes=2)
     monkeypatch.undo()

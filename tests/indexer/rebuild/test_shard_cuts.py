@@ -11,11 +11,12 @@ from indexer.source.lines import SourceLine
 from mappings import COMPANY, TEAM
 from tests.indexer.changes.scope_consumers import COMPANIES, team
 from tests.indexer.conftest import Bench, live_ranges
+from tests.internals import Internals
 
 
-def test_lines_are_chosen_in_proportion_to_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_are_chosen_in_proportion_to_their_bytes(internals: Internals) -> None:
     """Of a thousand light and a thousand heavy lines, nine in ten chosen ones are heavy."""
-    monkeypatch.setattr("indexer.generations.candidate._SAMPLE_SIZE", 200)
+    internals(shard_sample_lines=200)
     samples = [WeighedSample(), WeighedSample()]
     for sample in samples:
         for number in range(2_000):

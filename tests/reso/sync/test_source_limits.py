@@ -17,6 +17,7 @@ from indexer.reso.client.reso_client import ResoClient
 from indexer.reso.mirror import Mirror, RequestCounts
 from indexer.reso.settings import ResoSettings
 from indexer.reso.source_map import STANDARD
+from tests.internals import Internals
 from tests.reso.clock import Clock
 from tests.reso.server.running import serve_in_loop
 from tests.reso.server.server_settings import Dialect, RequestLimit, ServerFault, ServerSettings
@@ -29,8 +30,8 @@ _HOUR, _DAY = 3600, 86_400
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    monkeypatch.setattr("indexer.reso.client.limits.time", stopped := Clock())
+def clock(internals: Internals) -> Clock:
+    internals(odata_limits_time=(stopped := Clock()))
     return stopped
 
 
@@ -141,9 +142,11 @@ def test_an_invalid_limit_of_a_map_is_refused(given: dict[str, Any]) -> None:
         msgspec.convert(given, SourceLimits)
 
 
-async def test_a_long_wait_is_reported_and_is_not_a_failure_of_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_wait_is_reported_and_is_not_a_failure_of_the_source(
+    monkeypatch: pytest.MonkeyPatch, internals: Internals
+) -> None:
     """The time for which failed requests are repeated does not pass while a limit holds them back."""
-    monkeypatch.setattr("indexer.reso.client.limits._REPORTED_SECONDS", 0.2)
+    internals(odata_reported_seconds=0.2)
     monkeypatch.setattr(random, "uniform", lambda _low, _high: 0.0)
     said: list[str] = []
     settings = ResoSettings(rate=1000.0, in_flight=1, retry_seconds=3.0)
@@ -158,9 +161,9 @@ async def test_a_long_wait_is_reported_and_is_not_a_failure_of_the_source(monkey
     assert any(value.startswith("The limit of the source, 1 requests per second, is used up") for value in said)
 
 
-async def test_all_requests_pause_after_a_429_that_does_not_say_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_all_requests_pause_after_a_429_that_does_not_say_how_long(internals: Internals) -> None:
     """As of a service that suspends readers until they ask less."""
-    monkeypatch.setattr("indexer.reso.client.reso_client._TOO_MANY_SECONDS", 2.0)
+    internals(odata_too_many_seconds=2.0)
     limited = Dialect(limits=(RequestLimit(1.0, requests=1),), says_retry_after=False)
     async with serve_in_loop(ServerSettings(dialect=limited)) as server:
         server.ledger.now = lambda: 10.0 * len(came) if server.violations else 0.0

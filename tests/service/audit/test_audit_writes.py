@@ -10,9 +10,9 @@ from aiohttp.test_utils import TestClient
 from mappings import LISTING
 from service.audit.reads import GAP, SENT, SESSION, AuditLog, WrittenAudit
 from service.services import Services
+from tests.internals import Internals, metric
 from tests.service.api_client import services_of
 from tests.service.conftest import Open
-from tests.service.internals import Internals, metric
 from tests.service.stand_in import Reply, StandIn, refusal
 from tests.waiting import until
 

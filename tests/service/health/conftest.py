@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.service.internals import Internals
+from tests.internals import Internals
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from service.app import build_services, reading_client
 from service.errors import ApiError, NotElasticsearch
 from service.health.checks import Finding, FindingState, refusals, run_checks
 from service.settings import ServiceSettings
-from tests.service.internals import Internals
+from tests.internals import Internals
 from tests.service.stand_in import Reply, StandIn, refusal, valid_indices
 from tests.waiting import until
 

@@ -15,10 +15,10 @@ from service.health.checks import get_within_timeout
 from service.health.monitor import HEALTH_MONITOR, HealthMonitor
 from service.search.engine import SearchEngine
 from service.settings import ServiceSettings
+from tests.internals import Internals
 from tests.service.api_client import app_of
 from tests.service.conftest import Open
 from tests.service.health.test_probes import check_now, of_old_shape, on_an_old_node, probe
-from tests.service.internals import Internals
 from tests.service.stand_in import Reply, StandIn, refusal
 from tests.waiting import until, until_true
 

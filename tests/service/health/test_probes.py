@@ -10,9 +10,9 @@ from aiohttp.test_utils import TestClient
 
 from mappings import RESOURCES
 from service.health.monitor import DRAINING, HEALTH_MONITOR, unready_reason
+from tests.internals import Clock, Internals
 from tests.service.api_client import app_of, services_of
 from tests.service.conftest import Open
-from tests.service.internals import Clock, Internals
 from tests.service.stand_in import HeldReply, Reply, StandIn, refusal
 from tests.waiting import until
 

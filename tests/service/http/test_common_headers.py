@@ -14,6 +14,7 @@ from service.http.responses import EXTRA_HEADERS
 from service.keys.api_key import ApiKey
 from service.keys.authentication import authenticate
 from service.resources import OPERATIONS
+from tests.internals import Internals
 from tests.service.index_sandbox import OPERATION_PATHS
 from tests.service.raw_http import RawResponse, exchange_one, request, serve_raw
 from tests.service.stand_in import Reply, StandIn
@@ -109,7 +110,7 @@ async def test_an_answer_to_a_url_that_holds_the_key_is_never_kept(port: int, ke
 
 @pytest.mark.parametrize("path", PATHS)
 async def test_refusals_of_operations(
-    port: int, key: dict[str, str], path: str, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+    port: int, key: dict[str, str], path: str, stand_in: StandIn, internals: Internals
 ) -> None:
     check(await exchange_one(port, request(further(path, "q=1"), headers=key)), 400, NEVER_KEPT)
     check(await exchange_one(port, request(path)), 401, NEVER_KEPT)
@@ -120,7 +121,7 @@ async def test_refusals_of_operations(
     async def refuse(*_: object) -> None:
         raise Limited("Too often.", headers={"Retry-After": "1"})
 
-    monkeypatch.setattr("service.operation.authenticate", refuse)
+    internals(authenticate=refuse)
     limited = await exchange_one(port, request(path, headers=key))
     check(limited, 429, NEVER_KEPT)
     assert limited.headers["Retry-After"] == "1"
@@ -150,12 +151,12 @@ async def test_probes(port: int, stand_in: StandIn, path: str) -> None:
 
 
 async def test_what_a_step_adds_is_on_a_refusal_by_a_later_step(
-    port: int, key: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    port: int, key: dict[str, str], internals: Internals
 ) -> None:
     async def counting(asked: web.Request, *given: Any) -> ApiKey:
         asked[EXTRA_HEADERS]["X-Left"] = "7"
         return await authenticate(asked, *given)
 
-    monkeypatch.setattr("service.operation.authenticate", counting)
+    internals(authenticate=counting)
     for path in ("/v1/companies?q=1", "/v1//companies//?q=1", "/v1/companies"):
         assert (await exchange_one(port, request(path, headers=key))).headers.getall("X-Left") == ["7"]

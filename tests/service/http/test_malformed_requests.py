@@ -12,8 +12,8 @@ from cluster.connection import ConnectionSettings
 from service.app import create_app
 from service.http.connection import ServiceRunner
 from service.settings import ServiceSettings
+from tests.internals import Internals
 from tests.loops import Run, run
-from tests.service.internals import Internals
 from tests.service.raw_http import RawResponse, exchange, exchange_one, listening, serve_raw
 
 __all__ = ["run"]

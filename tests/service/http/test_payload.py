@@ -21,6 +21,7 @@ from service.http.responses import (
     json_response,
 )
 from service.settings import ServiceSettings
+from tests.internals import Internals
 from tests.loops import Run
 from tests.service.raw_http import listening
 from tests.waiting import until
@@ -205,8 +206,8 @@ class _Transport:
         self.given.append(b"".join(parts))
 
 
-async def test_a_large_body_is_given_to_the_transport_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.background._TURN_SECONDS", 0.0)
+async def test_a_large_body_is_given_to_the_transport_in_pieces(internals: Internals) -> None:
+    internals(background_turn_seconds=0.0)
     transport, turns = _Transport(), 0
     stream: Any = SimpleNamespace(transport=transport, send_headers=lambda: None, drain=partial(asyncio.sleep, 0))
     body = BufferListPayload([b"a" * 2_500_000, b"b", memoryview(b"c" * 900_000), b"", b"d" * 300_000])

@@ -17,8 +17,8 @@ from service.http.send_monitor import SEND_MONITOR, SendLimits, SendMonitor
 from service.limits.admission import UnreadResponses
 from service.settings import ServiceSettings
 from service.telemetry.observation import CURRENT_OBSERVATION, RequestObservation
+from tests.internals import Clock, Internals
 from tests.loops import Run, run
-from tests.service.internals import Clock, Internals
 from tests.service.raw_http import listening
 from tests.waiting import until
 

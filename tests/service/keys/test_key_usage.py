@@ -15,8 +15,8 @@ from service.app import build_services
 from service.keys.ring import KeyUsage
 from service.keys.store import KeyGrant, KeyStore
 from service.settings import ServiceSettings
+from tests.internals import Internals, metric
 from tests.service.api_client import services_of, status
-from tests.service.internals import Internals, metric
 from tests.service.stand_in import Reply, StandIn, refusal
 from tests.waiting import until
 

@@ -14,9 +14,9 @@ from mappings.stored_document import encode_document
 from service.projection import Variant, _compiled, _projection
 from service.resources import OPERATIONS
 from service.scope import withheld_groups
+from tests.internals import Clock, Internals, batched_reads
 from tests.service.api_client import app_of
 from tests.service.conftest import Open
-from tests.service.internals import Clock, Internals, batched_reads
 from tests.service.projection.test_projection import answered, filled
 from tests.service.search.test_shared_searches import waiting
 from tests.service.stand_in import HeldReply, StandIn, hit, read_response, search_response

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from service.errors import Overloaded
 from service.limits.admission import ConcurrencyLimit, ShareExceeded
+from tests.internals import Clock, Internals
 from tests.logs import logged
-from tests.service.internals import Clock, Internals
 from tests.waiting import until
 
 PLACES, ROOM = 2, 3

@@ -10,9 +10,9 @@ import pytest
 from aiohttp import ClientResponse
 from aiohttp.test_utils import TestClient
 
-import service.limits.rates as local_buckets
 from service.reso.cost import MAX_FILTER_COST
 from service.reso.sets.declarations import ENTITY_SETS
+from tests.internals import Internals
 from tests.service.conftest import Open
 from tests.service.limits.redis_server import RedisServer
 from tests.service.stand_in import StandIn
@@ -50,16 +50,15 @@ _COSTLY = _COSTS[6][0]
 
 @pytest.fixture(params=["process", "redis"])
 async def api(
-    request: pytest.FixtureRequest, tmp_path: Path, open_api: Open, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, tmp_path: Path, open_api: Open, stand_in: StandIn, internals: Internals
 ) -> AsyncIterator[TestClient[Any, Any]]:
     """A service that counts in either; nothing comes back in time."""
     stand_in.add("companies", "acme", {"platform_company_id": "acme"}, numeric_id="1")
     if request.param == "process":
-        monkeypatch.setattr(local_buckets, "time", SimpleNamespace(monotonic_ns=lambda: 0))
+        internals(rates_time=SimpleNamespace(monotonic_ns=lambda: 0))
         yield await open_api()
         return
-    for name in ("RESPONSE", "CONNECT"):
-        monkeypatch.setattr(f"service.redis.buckets._{name}_TIMEOUT_SECONDS", 60.0)
+    internals(redis_response_timeout=60.0, redis_connect_timeout=60.0)
     server = RedisServer(tmp_path)
     try:
         server.start()

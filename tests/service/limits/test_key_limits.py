@@ -10,9 +10,9 @@ from aiohttp.test_utils import TestClient
 
 from service.limits.admission import AuthFailuresLimited, ConcurrencyLimited
 from service.limits.rates import AuthFailureLimiter, KeyLimiter
+from tests.internals import Clock, Internals, metric
 from tests.service.api_client import services_of
 from tests.service.conftest import Open
-from tests.service.internals import Clock, Internals, metric
 from tests.service.limits.test_rate_policy import POLICY, RATE_LIMIT
 from tests.service.limits.test_rate_policy import key as key_record
 from tests.service.stand_in import HeldReply, Reply, StandIn

@@ -14,7 +14,7 @@ from cluster.settings import SettingError, load_settings
 from service.keys.api_key import ApiKey
 from service.limits.rates import LocalBuckets, RateLimitState, key_policy
 from service.settings import MAX_PER_MINUTE, RatePolicy, ServiceSettings, default_burst, read_tiers
-from tests.service.internals import Internals, internals_set
+from tests.internals import Internals, internals_set
 
 SECOND = 1_000_000
 RATE_LIMIT = re.compile(r'"burst";r=(\d+);t=(\d+)')

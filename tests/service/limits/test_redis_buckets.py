@@ -21,10 +21,10 @@ from service.limits.rates import KeyLimiter
 from service.redis.buckets import RedisBuckets
 from service.redis.capability import RedisSettings, shared_limits
 from service.settings import ServiceSettings
+from tests.internals import Internals, metric
 from tests.network.server import Connection, serving
 from tests.service.api_client import services_of
 from tests.service.conftest import Open
-from tests.service.internals import Internals, metric
 from tests.service.limits.redis_server import RedisServer
 from tests.service.limits.test_key_limits import LISTINGS
 from tests.service.limits.test_rate_policy import RATE_LIMIT

@@ -6,7 +6,6 @@ import sys
 import pytest
 
 from cluster.settings import SettingError
-from service.redis import capability
 from service.redis.capability import RedisSettings
 
 _URL = "redis://127.0.0.1:6379/0"
@@ -15,7 +14,7 @@ _WITHOUT = "import sys; sys.modules['redis'] = None; "
 
 
 def test_a_url_without_the_client_is_refused_by_the_name_of_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capability, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "redis", None)
     with pytest.raises(SettingError) as refused:
         RedisSettings(redis_url=_URL)
     assert str(refused.value) == (

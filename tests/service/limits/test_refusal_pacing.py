@@ -9,9 +9,9 @@ from aiohttp.test_utils import TestClient
 
 from service.health.monitor import DRAINING
 from service.limits.rates import REFUSAL_PACER, RefusalPacer
+from tests.internals import Clock, Internals
 from tests.service.api_client import COMPANIES, app_of, status
 from tests.service.conftest import Open
-from tests.service.internals import Clock, Internals
 from tests.service.stand_in import Reply, StandIn
 from tests.waiting import until
 
@@ -50,8 +50,7 @@ async def refused_late(api: TestClient[Any, Any], path: str, key: str = "") -> b
 
 
 def test_refusals_of_a_client_take_turns_and_wait_a_few_seconds_at_most(internals: Internals) -> None:
-    internals(rates_time=Clock())
-    internals(refusals_longest_seconds=3.0)
+    internals(rates_time=Clock(), refusals_longest_seconds=3.0)
     pacer = RefusalPacer(60, ())
     assert [pacer.delay("a") for _ in range(26)] == [n - 19 for n in range(22)] + [3.0, 3.0, 3.0, 3.0]
     assert pacer.delay("b") == -19

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 import pytest
 
 from service.search.engine import BatchLoader
-from tests.service.internals import Internals
+from tests.internals import Internals
 from tests.waiting import until
 
 PLACE = "listings"

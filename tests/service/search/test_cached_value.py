@@ -7,7 +7,7 @@ import pytest
 
 from service.errors import EngineUnavailable
 from service.search.cached_value import CacheAges, CachedValue
-from tests.service.internals import Clock, Internals
+from tests.internals import Clock, Internals
 
 FRESH, STALE = 2.0, 4.0
 

@@ -7,9 +7,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient
 
+from tests.internals import batched_reads, metric, shared_searches
 from tests.service.api_client import app_of
 from tests.service.conftest import DEADLINES_SECONDS, Open
-from tests.service.internals import batched_reads, metric, shared_searches
 from tests.service.stand_in import HeldReply, StandIn, read_response
 from tests.waiting import until
 

@@ -10,7 +10,7 @@ from cluster.connection import ConnectionSettings
 from service.app import build_services
 from service.search.shared_state import DocumentSet, DocumentSetReader
 from service.settings import ServiceSettings
-from tests.service.internals import Internals
+from tests.internals import Internals
 
 MAPPINGS = {"dynamic": False, "properties": {"name": {"type": "keyword"}}}
 
@@ -67,8 +67,7 @@ async def shelf(
     client: AsyncElasticsearch, reader: AsyncElasticsearch, connection: ConnectionSettings, internals: Internals
 ) -> Shelf:
     """An index of five documents that are known, read in pages of four."""
-    internals(document_set_page=4)
-    internals(document_set_reread=2)
+    internals(document_set_page=4, document_set_reread=2)
     shelf = Shelf(client, reader, connection)
     await shelf.create()
     await shelf.write(a=1, b=2, c=3, d=4, e=5)

@@ -8,7 +8,7 @@ from mappings import AGENT, LISTING, OFFICE
 from service.scope import Scope
 from service.search import query
 from service.search.query import Selection, numbered_body, page_body, walk_body
-from tests.service.internals import Clock, Internals
+from tests.internals import Clock, Internals
 
 ONE = Selection(LISTING, Scope(frozenset({"acme"})))
 TWO = Selection(LISTING, Scope(frozenset({"zeta", "acme"})))

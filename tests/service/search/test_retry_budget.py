@@ -14,9 +14,9 @@ from service.errors import ApiError, DeadlineExceeded, EngineUnavailable
 from service.search.engine import RetryBudget
 from service.search.responses import NodeLost
 from service.settings import ServiceSettings
+from tests.internals import Internals
 from tests.network.server import Connection, serving
 from tests.service.conftest import DEADLINES_SECONDS, Open
-from tests.service.internals import Internals
 from tests.service.stand_in import Reply, StandIn, refusal
 
 NODE_LEFT = [

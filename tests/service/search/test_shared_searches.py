@@ -12,9 +12,9 @@ from cluster.control_index import mark_id
 from service.app import create_app
 from service.http.connection import ServiceRunner
 from service.settings import ServiceSettings
+from tests.internals import Clock, Internals, shared_searches
 from tests.service.api_client import app_of
 from tests.service.conftest import Open
-from tests.service.internals import Clock, Internals, shared_searches
 from tests.service.stand_in import HeldReply, Reply, StandIn, read_response, search_response
 from tests.waiting import until
 
