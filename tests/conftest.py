@@ -97,6 +97,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--image", action="store_true", help="collect all of tests/image (as root)")
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Repeat a test `@pytest.mark.seeds(USUAL, FULL)` with as many seeds; the second number is that of soaks."""
+    if marker := metafunc.definition.get_closest_marker("seeds"):
+        metafunc.parametrize("seed", range(marker.args[metafunc.config.getoption("--soak")]))
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out what only `make check` or `make image` runs, and the tests of an image that cannot be built."""
     if config.getoption("--tier") == "test" and needs_more_than_python(collection_path):

@@ -45,7 +45,7 @@ async def test_random_filters_answer_what_python_finds(
 ) -> None:
     everything = expected_children(world, "OpenHouse")
     made = filter_expressions(comparisons(everything, _SEARCHED))
-    for at, (text, holds) in enumerate(examples(made, amount(60, 2_000))):
+    for at, (text, holds) in enumerate(examples(made, amount(24, 2_000))):
         expected = [row for row in everything if holds(row)]
         keys = [row["OpenHouseKey"] for row in expected]
         assert await _found(odata, "OpenHouse", "OpenHouseKey", (1000, 7)[at % 2], filter=text) == keys, text
@@ -53,10 +53,10 @@ async def test_random_filters_answer_what_python_finds(
         order = _ORDERS[at // 2 % len(_ORDERS)]
         days = _in_order(expected, order)
         assert await _found(odata, "OpenHouse", "OpenHouseKey", (1000, 7)[at % 2], filter=text, orderby=order) == days
-        for skip in {0, 1, len(days) // 2, len(days)}:
-            options = {"filter": text, "orderby": order, "skip": skip, "top": 2}
-            page = await odata.page("OpenHouse", select="OpenHouseKey", **options)
-            assert [row["OpenHouseKey"] for row in page["value"]] == days[skip : skip + 2], options
+        skip = (0, 1, len(days) // 2, len(days))[at % 4]
+        options = {"filter": text, "orderby": order, "skip": skip, "top": 2}
+        page = await odata.page("OpenHouse", select="OpenHouseKey", **options)
+        assert [row["OpenHouseKey"] for row in page["value"]] == days[skip : skip + 2], options
 
 
 _ORDERS = (
@@ -117,7 +117,7 @@ async def test_starts_of_different_zones_are_compared_and_ordered_as_instants(
     lines, everything = _of_zones(40)
     await market.update(*lines)
     made = filter_expressions(comparisons(everything, _WHEN))
-    for at, (of_houses, holds) in enumerate(examples(made, amount(40, 1_000))):
+    for at, (of_houses, holds) in enumerate(examples(made, amount(16, 1_000))):
         text = f"({of_houses}) and ListingKey ge 'N' and ListingKey lt 'O'"
         expected, order = [row for row in everything if holds(row)], _ORDERS[at % len(_ORDERS)]
         preference = {"Prefer": f"odata.maxpagesize={(3, 50)[at // 2 % 2]}"}

@@ -80,11 +80,7 @@ async def _run(replica: ReplicaProcess, seconds: float | None) -> int:
     return code
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "seed" in metafunc.fixturenames:
-        metafunc.parametrize("seed", range(50 if metafunc.config.getoption("--soak") else 2))
-
-
+@pytest.mark.seeds(2, 50)
 async def test_index_equals_source(bench: Bench, tmp_path: Path, seed: int, amount: Callable[[int, int], int]) -> None:
     """Half of the readers are killed."""
     with serve_in_thread(source_of(seed), world(seed, amount(300, 5_000))) as server:

@@ -72,7 +72,7 @@ class History:
             assert wrong_copies(now, self.looks[:index]) == []
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.seeds(1, 2)
 async def test_every_consumer_of_one_or_two_companies_ends_with_what_is_live(
     bench: Bench, amount: Callable[[int, int], int], seed: int
 ) -> None:

@@ -77,7 +77,7 @@ async def names(bench: Bench) -> dict[str, dict[str, str | None]]:
     }
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.seeds(1, 2)
 async def test_names_are_those_of_now_after_each_run(
     bench: Bench, seed: int, amount: Callable[[int, int], int]
 ) -> None:

@@ -64,7 +64,7 @@ async def nothing() -> None:
     """Do nothing between two runs."""
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.seeds(1, 3)
 async def test_the_list_is_the_difference_between_source_and_index(
     bench: Bench, seed: int, amount: Callable[[int, int], int]
 ) -> None:

@@ -29,7 +29,7 @@ _KILLS, _CHANGES, _DELETIONS = 2, 500, 50
 
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_index_equals_source(bench: Bench, tmp_path: Path, name: str, amount: Callable[[int, int], int]) -> None:
-    provider, size = PROVIDERS[name], amount(300, 3_000)
+    provider, size = PROVIDERS[name], amount(120, 3_000)
     ends_tokens_early: dict[str, Any] = {"token_requests": 20} if provider.settings().client else {}
     settings = provider.settings(faults=dict.fromkeys(_FAULTS, 0.02), retry_after_seconds=0, **ends_tokens_early)
     world = provider.world(7, properties=size, media=5 * size, open_houses=size, members=60, offices=12)
