@@ -6,13 +6,21 @@ Each is named here alone, so that a constant that moves changes one line.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from aiohttp import web
 from prometheus_client import REGISTRY
 
+from brokerage_feed.copy_updater import CopyUpdater
+from brokerage_feed.published_files import FileUpdater
+from cluster.http.nodes import ReadingNode
+from service.http.send_monitor import SendMonitor
+from service.search.cached_value import CacheAges
+from service.search.engine import SearchEngine
+from service.search.placement import ShardTable
 from service.services import SERVICES
 
 _PLACES = {
@@ -154,9 +162,40 @@ def metric(name: str, **labels: str) -> float:
     return REGISTRY.get_sample_value(name, labels) or 0.0
 
 
+def running_searches(engine: SearchEngine) -> dict[Any, Any]:
+    """Return the searches that are running, and may be shared, by what they ask."""
+    return cast("Any", engine)._shared_searches._tasks  # type: ignore[no-any-return]
+
+
+def known_shards(table: ShardTable) -> dict[str, Any]:
+    """Return what is known of the shards of each alias."""
+    return cast("Any", table)._served  # type: ignore[no-any-return]
+
+
+def keep_for(ages: CacheAges, *cached: Any) -> None:
+    """Let values that are read from Elasticsearch have other ages."""
+    for value in cached:
+        value._ages = ages
+
+
+def sending_connections(monitor: SendMonitor) -> set[Any]:
+    """Return the connections whose responses are not read to the end."""
+    return cast("Any", monitor)._connections  # type: ignore[no-any-return]
+
+
+def idle_connections(node: ReadingNode) -> list[Any]:
+    """Return the connections to a node that wait for their next request; the latest is last."""
+    return node._idle
+
+
+def read_from_files(pull: CopyUpdater, folder: Path) -> None:
+    """Let a pull take published files as long as it may."""
+    pull._files = FileUpdater(pull.feed, pull.copy, folder)
+
+
 def shared_searches(app: web.Application, alias: str = "") -> list[int]:
     """Return how many requests wait for each running search, of one alias or of all, in ascending order."""
-    tasks: Any = app[SERVICES].engine._shared_searches._tasks
+    tasks = running_searches(app[SERVICES].engine)
     return sorted(task.waiters for (of, *_), task in tasks.items() if alias in {"", of})
 
 

@@ -17,6 +17,7 @@ from brokerage_feed.records import RESOURCE_NAMES as RESOURCES
 from brokerage_feed.sqlite_copy import SqliteCopy
 from tests.consumer.conftest import ServedStandIn, copied, open_pull, run
 from tests.consumer.stand_in_service import KEY
+from tests.internals import read_from_files
 from tests.network.http import Reply, Request, http
 from tests.network.server import serving
 
@@ -105,7 +106,7 @@ async def test_a_file_ends_with_the_records_that_it_lists(served: ServedStandIn,
     published = served.stand_in.publish("listings", 1_000)
     published.listed["records"] = published.listed["files"][0]["records"] = 3
     async with open_pull(served.url, tmp_path, resources=("listings",)) as (pull, _):
-        pull._files = FileUpdater(pull.feed, pull.copy, tmp_path / ".files")
+        read_from_files(pull, tmp_path / ".files")
         with pytest.raises(NoProgress, match="has more than the 3 records that are listed"):
             await pull.catch_up()
         assert pull.copy.count("listings") <= 3

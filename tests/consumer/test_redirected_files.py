@@ -12,10 +12,10 @@ from aiohttp import TCPConnector
 from brokerage_feed.errors import FeedRequestRejected, FeedUnavailable
 from brokerage_feed.feed import Feed
 from brokerage_feed.limits import FeedLimits, Network, NotingConnector, network_of
-from brokerage_feed.published_files import FileUpdater
 from tests.consumer.conftest import ServedStandIn, open_pull, run
 from tests.consumer.stand_in_files import PublishedStandIn
 from tests.consumer.stand_in_service import KEY, StandInService
+from tests.internals import read_from_files
 from tests.network.http import Reply, Request, http
 from tests.network.server import serving
 from tests.tls import Authority
@@ -51,7 +51,7 @@ async def test_a_download_follows_redirects_and_asks_for_another_after_a_cut(
     async with serving(http(store.reply)) as server:
         published.elsewhere = server.url
         async with open_pull(served.url, tmp_path, resources=("listings",)) as (pull, _):
-            pull._files = FileUpdater(pull.feed, pull.copy, tmp_path / ".files")
+            read_from_files(pull, tmp_path / ".files")
             await pull.catch_up()
             assert pull.copy.count("listings") == held
     assert [request.headers.get("range") for request in store.asked] == [None, None, "bytes=1000-"]

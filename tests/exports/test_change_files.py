@@ -13,7 +13,6 @@ import indexer
 import service.exports.operations
 import service.publishing.files
 from brokerage_feed.feed import Feed
-from brokerage_feed.published_files import FileUpdater
 from cluster.zstd import zstd
 from mappings import LISTING
 from service.errors import EngineUnavailable
@@ -22,7 +21,7 @@ from tests.consumer.conftest import open_pull
 from tests.exports.conftest import Exports
 from tests.exports.test_serving import fetched
 from tests.feed.feed_client import ConsumerCopy, deleted_listing, listing, source_time
-from tests.internals import Internals, internals_set
+from tests.internals import Internals, internals_set, read_from_files
 from tests.records import envelope
 
 _chance = random.Random(6)  # noqa: S311 - repeatable
@@ -173,7 +172,7 @@ async def test_a_pull_applies_them_and_is_equal(
     monkeypatch.setattr(service.exports.operations, "_send", noting)
     for second in range(2):
         async with open_pull(url, tmp_path, key=key, resources=("offices", "listings")) as (pull, _):
-            pull._files = FileUpdater(pull.feed, pull.copy, tmp_path / ".files")
+            read_from_files(pull, tmp_path / ".files")
             await pull.catch_up()
             count = pull.copy.count("listings")
             mine = {row.id: row.content for row in pull.copy.rows("listings")}

@@ -11,7 +11,6 @@ import orjson
 import pytest
 from yarl import URL
 
-from brokerage_feed.published_files import FileUpdater
 from cluster.settings import SettingError
 from service.app import build_services
 from service.audit.reads import WrittenAudit
@@ -24,7 +23,7 @@ from tests.consumer.conftest import open_pull
 from tests.exports.stored_exports import PLACE, Stored, store_endpoint, stored
 from tests.exports.test_serving import Answer
 from tests.feed.feed_client import ConsumerCopy, listing
-from tests.internals import Internals
+from tests.internals import Internals, read_from_files
 from tests.network.cuts import in_chunk
 from tests.network.link import Cut
 from tests.service_settings import with_settings
@@ -96,7 +95,7 @@ async def test_a_pull_follows_redirects_and_resumes_what_is_cut(stored: Stored, 
 
     for second in range(2):
         async with open_pull(url, tmp_path, key=key, resources=("listings",)) as (pull, _):
-            pull._files = FileUpdater(pull.feed, pull.copy, tmp_path / ".files")
+            read_from_files(pull, tmp_path / ".files")
             proxy.cutting = cut_first
             await pull.catch_up()
             mine: dict[str, tuple[str, Any]] = {row.id: (row.content, {}) for row in pull.copy.rows("listings")}

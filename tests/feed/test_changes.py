@@ -15,6 +15,7 @@ from service.search.cached_value import CacheAges
 from service.services import SERVICES
 from tests.feed.feed_client import FeedClient, company, deleted_listing, listing, office, source_time
 from tests.indexer.raw_documents import put_document
+from tests.internals import keep_for
 
 
 async def test_from_the_beginning_everything_comes_once_in_order(unchanged: FeedClient) -> None:
@@ -97,8 +98,7 @@ async def test_a_waiting_request_returns_the_change(feed: FeedClient, is_kept_fo
     """However long a process caches marks, a waiting request refreshes them."""
     token = await feed.token()
     if is_kept_for_ever:
-        for mark in feed.http.server.app[SERVICES].marks.values():  # type: ignore[attr-defined]
-            mark._ages = CacheAges(math.inf, math.inf)
+        keep_for(CacheAges(math.inf, math.inf), *feed.http.server.app[SERVICES].marks.values())  # type: ignore[attr-defined]
     waiting = asyncio.create_task(feed.json("changes", since=token, wait=30))
     await feed.update(listing("L0", "a", 1, price=7))
     assert [each["id"] for each in (await waiting)["changes"]] == ["L0"]

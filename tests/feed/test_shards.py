@@ -14,6 +14,7 @@ from service.services import SERVICES
 from tests.feed.conftest import serve_feed
 from tests.feed.feed_client import FeedClient, company, listing
 from tests.indexer.conftest import Bench
+from tests.internals import known_shards
 
 SHARDS = 7
 NUMBERS = range(40)
@@ -188,10 +189,11 @@ async def test_everything_is_returned_as_from_one_shard(unchanged: FeedClient) -
 async def test_a_swap_to_other_shards_is_noticed_by_the_next_search(served: FeedClient, wanted: str) -> None:
     """The ranges that the service knows are of the generation before, which still exists and has one more record."""
     known, alias = engine(served).shards, served.bench.connection.alias(LISTING)
-    outdated = known._served[alias]
+    served_shards = known_shards(known)
+    outdated = served_shards[alias]
     summary = await served.bench.build({COMPANY: COMPANIES, LISTING: LINES[:-1]}, shards=(wanted,), force=True)
     assert summary.exit_code == 0
-    known._served[alias] = outdated
+    served_shards[alias] = outdated
     assert await walk(served, "b", 4) == IN_B[:-1]
     assert len(await served.snapshot("listings", "a")) == 12
     assert await listed(served, "all") == EVERY[:-1]
@@ -204,7 +206,7 @@ async def test_a_service_that_expects_one_shard_notices_several(unchanged: FeedC
     """As after the first rebuild with several shards."""
     known, alias = engine(unchanged).shards, unchanged.bench.connection.alias(LISTING)
     for read in (lambda: listed(unchanged, "all"), lambda: unchanged.snapshot("listings", "ab")):
-        known._served.clear()
+        known_shards(known).clear()
         await read()
         assert known.get(alias) is not None
 

@@ -17,6 +17,7 @@ from service.services import SERVICES
 from tests.feed.conftest import GRANTS, serve_feed
 from tests.feed.feed_client import FeedClient, company, listing
 from tests.indexer.conftest import Bench, live_ranges
+from tests.internals import known_shards
 
 COMPANIES = [company(key) for key in "abc"]
 LINES = [listing(f"L{at:02}", "ab"[at // 10], at, price=at) for at in range(20)]
@@ -135,7 +136,7 @@ async def test_a_swap_to_other_shards_is_noticed(served: FeedClient, wanted: str
         "L19": seen_by(),
     }.items():
         for key, status in expected.items():
-            known._served[alias] = outdated
+            known_shards(known)[alias] = outdated
             assert (name, key, (await served.get(f"listings/{name}", key))[0]) == (name, key, status)
             assert known.get(alias) != outdated
 
@@ -145,6 +146,6 @@ async def test_a_service_that_expects_one_shard_notices_several(served: FeedClie
     """As after the first rebuild with several shards."""
     known = table(served)
     for key in ("a", "ab", "all"):
-        known._served.clear()
+        known_shards(known).clear()
         assert (await served.get("listings/L05", key))[0] == 200
         assert known.get(served.bench.connection.alias(LISTING)) is not None

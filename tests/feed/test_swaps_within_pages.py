@@ -14,6 +14,7 @@ from service.services import SERVICES
 from tests.feed.conftest import GRANTS, SETTINGS
 from tests.feed.feed_client import FeedClient, company, listing
 from tests.indexer.conftest import Bench
+from tests.internals import known_shards
 
 COMPANIES = [company(key) for key in "abc"]
 NAMES = [f"L{at:02}" for at in range(20)]
@@ -58,8 +59,8 @@ async def test_a_swap_within_a_page_mixes_no_generations(
 ) -> None:
     """Although a health check, which read the indices before the swap, sets the earlier shards after every search."""
     searches, send, bench = list[str](), engine(served).request, served.bench
-    alias, known = bench.connection.alias(LISTING), engine(served).shards
-    outdated = known._served[alias]
+    alias, known = bench.connection.alias(LISTING), known_shards(engine(served).shards)
+    outdated = known[alias]
     lifecycle = GenerationLifecycle(bench.engine(), LISTING)
     lines = [listing(name, "b", price=SECOND + at) for at, name in enumerate(NAMES)]
     assert (await bench.build({COMPANY: COMPANIES, LISTING: lines}, shards=(str(wanted),))).exit_code == 0
@@ -73,10 +74,10 @@ async def test_a_swap_within_a_page_mixes_no_generations(
         if len(searches) == 2:
             await lifecycle.swap(second, first)
         response = await send(method, target, body)
-        known._served[alias] = outdated
+        known[alias] = outdated
         return response
 
-    known._served[alias] = outdated
+    known[alias] = outdated
     monkeypatch.setattr(engine(served), "request", interrupted)
     assert await page(served) == [*range(SECOND, SECOND + 15)]
     assert len(searches) > 2

@@ -26,6 +26,7 @@ from tests.exports.conftest import Silence
 from tests.feed.conftest import SETTINGS
 from tests.feed.feed_client import company
 from tests.indexer.conftest import Bench, Lines, module_bench
+from tests.internals import sending_connections
 from tests.records import envelope
 from tests.service_settings import with_settings
 from tests.waiting import until
@@ -87,7 +88,9 @@ class Stage:
 
     def is_sending(self, key: str) -> bool:
         """Whether a response to the key is being sent."""
-        return any(each.key_id == key[3:13] and each.is_sending for each in self.services.limits.unread._connections)
+        return any(
+            each.key_id == key[3:13] and each.is_sending for each in sending_connections(self.services.limits.unread)
+        )
 
     async def publish_change(self) -> None:
         """Publish a change of a listing."""

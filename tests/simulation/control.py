@@ -16,6 +16,7 @@ from service.app import create_app
 from service.search.cached_value import CacheAges
 from service.services import SERVICES, Services
 from service.settings import ServiceSettings
+from tests.internals import keep_for, running_searches
 from tests.simulation.copies import Get, Gone
 
 
@@ -127,9 +128,8 @@ class ControlledReplica:
         self.http = http
         self.engine = services.engine
         self._of_keys = services.connection.keys_index
-        services.directory._ages = services.keys._ages = CacheAges(math.inf, math.inf)
-        for mark in services.marks.values():
-            mark._ages = CacheAges(0.0, 0.0)
+        keep_for(CacheAges(math.inf, math.inf), services.directory, services.keys)
+        keep_for(CacheAges(0.0, 0.0), *services.marks.values())
         self.call, self.engine.request = self.engine.request, self._held  # type: ignore[method-assign]
         self.hold: asyncio.Event | None = None  # set it to hold the next answer to a search until it is set
         self.is_holding = asyncio.Event()
@@ -168,10 +168,10 @@ class ControlledReplica:
         """Cancel all running searches."""
         for flight in self._flying():
             flight.task.cancel()
-        self.engine._shared_searches._tasks.clear()
+        running_searches(self.engine).clear()
 
     def _flying(self) -> list[Any]:
-        return list(self.engine._shared_searches._tasks.values())
+        return list(running_searches(self.engine).values())
 
 
 @asynccontextmanager

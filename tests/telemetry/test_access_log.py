@@ -8,6 +8,7 @@ import pytest
 
 from cluster.control_index import mark_id
 from service.settings import AccessLogMode
+from tests.internals import running_searches
 from tests.security.canary import CanaryKey
 from tests.security.canary import exchange as send
 from tests.service.raw_http import exchange, request
@@ -74,14 +75,14 @@ async def test_a_request_that_shares_a_search_is_marked_so(
     stand_in.out(held, "listings")
     path = f"{FEED}&last_platform_listing_id=L-0"
     asking = [asyncio.create_task(watched.get(path, key)) for _ in range(2)]
-    await until(lambda: len(watched.services.engine._shared_searches._tasks) == 1 and _passengers(watched) == 2)
+    await until(lambda: len(running_searches(watched.services.engine)) == 1 and _passengers(watched) == 2)
     held.release.set()
     await asyncio.gather(*asking)
     assert sorted(fields.get("shared", False) for _, fields in watched.lines) == [False, True]
 
 
 def _passengers(watched: Watched) -> int:
-    return sum(flight.waiters for flight in watched.services.engine._shared_searches._tasks.values())
+    return sum(flight.waiters for flight in running_searches(watched.services.engine).values())
 
 
 async def test_who_leaves_gets_a_line_with_the_status_of_nginx(watched: Watched, stand_in: StandIn, key: str) -> None:

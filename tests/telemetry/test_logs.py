@@ -11,8 +11,9 @@ import orjson
 import pytest
 
 from service.settings import LogFormat
-from service.telemetry.logs import DROPPED_LINES, ConsoleLogFormatter, JsonLogFormatter, configure_logging
+from service.telemetry.logs import ConsoleLogFormatter, JsonLogFormatter, configure_logging
 from service.telemetry.observation import CURRENT_OBSERVATION, RequestObservation
+from tests.internals import metric
 
 
 @pytest.fixture
@@ -103,7 +104,7 @@ def test_by_itself_the_form_is_for_who_reads(
 
 @pytest.mark.usefixtures("root")
 def test_who_reads_too_slowly_gets_no_line_and_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    emit, dropped = configure_logging(LogFormat.JSON), DROPPED_LINES._value.get()
+    emit, dropped = configure_logging(LogFormat.JSON), metric("brokerage_access_lines_dropped_total")
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as reader, os.fdopen(writing, "w") as slow:
         monkeypatch.setattr(sys, "stderr", slow)
@@ -114,7 +115,7 @@ def test_who_reads_too_slowly_gets_no_line_and_holds_nothing_up(monkeypatch: pyt
         logged = lines(reader.read().decode())
     assert [line["number"] for line in logged] == list(range(len(logged)))
     assert 0 < len(logged) < 2_000
-    assert DROPPED_LINES._value.get() - dropped == 2_000 - len(logged)
+    assert metric("brokerage_access_lines_dropped_total") - dropped == 2_000 - len(logged)
 
 
 @pytest.mark.usefixtures("root")

@@ -46,25 +46,25 @@ async def store(client: AsyncElasticsearch, connection: ConnectionSettings) -> K
 
 
 @pytest.fixture
-async def full_disks(client: AsyncElasticsearch, store: KeyStore) -> AsyncIterator[None]:
+async def full_disks(client: AsyncElasticsearch, connection: ConnectionSettings) -> AsyncIterator[None]:
     """Watermarks that declare the disks full: from now on Elasticsearch removes no block. The index is blocked."""
     await client.cluster.put_settings(persistent=_FULL)
-    await block(store)
+    await block(client, connection)
     yield
     await client.cluster.put_settings(persistent=dict.fromkeys(_FULL))
 
 
-async def block(store: KeyStore) -> None:
+async def block(client: AsyncElasticsearch, connection: ConnectionSettings) -> None:
     """Set the block that Elasticsearch sets when it next checks its disks."""
-    await store._client.indices.put_settings(index=store._index, settings={FLOOD_BLOCK_SETTING: True})
+    await client.indices.put_settings(index=connection.keys_index, settings={FLOOD_BLOCK_SETTING: True})
 
 
-async def until_blocked(store: KeyStore) -> None:
+async def until_blocked(client: AsyncElasticsearch, connection: ConnectionSettings) -> None:
     """Wait until Elasticsearch has set the block again."""
 
     async def is_blocked() -> bool:
         try:
-            await store._client.index(index=store._index, id="other", document={})
+            await client.index(index=connection.keys_index, id="other", document={})
         except ApiError as error:
             return is_flood_block(refusal_reason(error))
         return False
@@ -77,9 +77,13 @@ async def run(on_engine: dict[str, str], *arguments: str) -> Result:
     return await asyncio.to_thread(lambda: keys(*arguments, environment=on_engine))
 
 
-@pytest.mark.usefixtures("full_disks")
+@pytest.mark.usefixtures("store", "full_disks")
 async def test_each_command_works_at_the_flood_stage(
-    store: KeyStore, on_engine: dict[str, str], amount: Callable[[int, int], int]
+    client: AsyncElasticsearch,
+    connection: ConnectionSettings,
+    store: KeyStore,
+    on_engine: dict[str, str],
+    amount: Callable[[int, int], int],
 ) -> None:
     (first,), made = await store.list_intact(), dict[str, Any]()
     for arguments in (
@@ -89,7 +93,7 @@ async def test_each_command_works_at_the_flood_stage(
         ["expire", "NEW", "--at", "2099-01-01"],
     ):
         # The second takes half a minute.
-        await (block, until_blocked)[amount(0, 1)](store)
+        await (block, until_blocked)[amount(0, 1)](client, connection)
         ended = await run(
             on_engine, *(made.get("key_id", "") if argument == "NEW" else argument for argument in arguments)
         )
@@ -105,19 +109,23 @@ async def test_each_command_works_at_the_flood_stage(
 
 @pytest.mark.parametrize("kind", ["write", "read_only"])
 async def test_a_block_of_an_administrator_is_named_and_stays(
-    store: KeyStore, on_engine: dict[str, str], kind: str
+    client: AsyncElasticsearch,
+    connection: ConnectionSettings,
+    store: KeyStore,
+    on_engine: dict[str, str],
+    kind: str,
 ) -> None:
     (key,) = await store.list_intact()
-    await store._client.indices.put_settings(index=store._index, settings={f"index.blocks.{kind}": True})
+    await client.indices.put_settings(index=connection.keys_index, settings={f"index.blocks.{kind}": True})
     ended = await run(on_engine, "revoke", key.key_id)
-    await store._client.indices.put_settings(index=store._index, settings={f"index.blocks.{kind}": None})
+    await client.indices.put_settings(index=connection.keys_index, settings={f"index.blocks.{kind}": None})
     assert (ended.exit_code, ended.stdout) == (3, "")
-    assert f"Elasticsearch rejects writes: index [{store._index}] blocked by: [FORBIDDEN/" in ended.stderr
+    assert f"Elasticsearch rejects writes: index [{connection.keys_index}] blocked by: [FORBIDDEN/" in ended.stderr
     assert "The key still works. To have the service refuse it now, add its id" in ended.stderr
     assert "BROKERAGE_REVOCATION_LIST" in ended.stderr
 
 
-@pytest.mark.usefixtures("full_disks")
+@pytest.mark.usefixtures("store", "full_disks")
 async def test_a_user_without_the_privilege_gets_a_remedy(store: KeyStore, monkeypatch: pytest.MonkeyPatch) -> None:
     async def forbid(client: AsyncElasticsearch, index: str) -> None:
         await client.indices.get(index=index)

@@ -39,6 +39,11 @@ class NodeChoice:
         nodes = cast("list[ReadingNode]", self.transport.node_pool.all())
         return next(node for node in nodes if node.port == self.servers[at].port)
 
+    def pulse(self, at: int) -> tuple[object, asyncio.Task[None] | None]:
+        """Return the timer of a node and the question that is being asked, None for none."""
+        health = self.node(at).health
+        return health._timer, health._probe_task
+
     async def ask(self, within: float = 60.0, target: str = "/search") -> str:
         response = await self.transport.perform_request(
             "GET", target, headers=RAW_HEADERS, max_retries=0, request_timeout=within

@@ -9,7 +9,7 @@ from elastic_transport import NodeConfig
 
 from cluster.http.nodes import ReadingNode
 from tests.cluster.http.http_responses import chunked, until_close, with_length
-from tests.internals import Internals
+from tests.internals import Internals, idle_connections
 from tests.loops import Run, on_each_loop
 from tests.network.server import Connection, Script, answering, serving, silent
 from tests.waiting import until
@@ -60,7 +60,7 @@ async def test_bytes_that_come_before_the_answer_is_fetched_end_the_connection()
     async with serving(answering(ANSWER)) as server:
         node = server.node()
         await node.perform_request("GET", "/")
-        (channel,) = node._idle
+        (channel,) = idle_connections(node)
         settle = channel._settle
 
         def settle_and_receive(error: Exception | None) -> None:
@@ -68,7 +68,7 @@ async def test_bytes_that_come_before_the_answer_is_fetched_end_the_connection()
             channel.get_buffer(-1)[:4] = b"HTTP"
             channel.buffer_updated(4)
 
-        channel._settle = settle_and_receive  # type: ignore[method-assign]
+        channel._settle = settle_and_receive
         await node.perform_request("GET", "/")
         await until(lambda: server.open == 0)
         assert node._idle_connection() is None

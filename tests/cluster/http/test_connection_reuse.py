@@ -8,6 +8,7 @@ from elastic_transport import ConnectionTimeout
 from cluster.http.responses import ResponseParser
 from tests.cluster.http.http_responses import OK, chunked, split, with_length
 from tests.cluster.http.test_response_parser_cost import CHUNK_BYTES, PAGE
+from tests.internals import idle_connections
 from tests.loops import Run, on_each_loop
 from tests.network.server import Connection, answering, serving, silent
 from tests.waiting import until
@@ -31,7 +32,7 @@ async def test_a_connection_that_waits_does_not_hold_on_to_its_answer() -> None:
     async with serving(answering(ANSWER)) as server:
         node = server.node()
         await node.perform_request("GET", "/")
-        (channel,) = node._idle
+        (channel,) = idle_connections(node)
         assert channel._parser is None
         await node.close()
 
@@ -153,14 +154,14 @@ async def test_who_is_cancelled_when_the_answer_has_just_come_leaves_no_connecti
     async with serving(answering(ANSWER)) as server:
         node = server.node()
         await node.perform_request("GET", "/")
-        (channel,) = node._idle
+        (channel,) = idle_connections(node)
         settle = channel._settle
 
         def settle_and_cancel(error: Exception | None) -> None:
             settle(error)
             asked.cancel()
 
-        channel._settle = settle_and_cancel  # type: ignore[method-assign]
+        channel._settle = settle_and_cancel
         asked = asyncio.create_task(node.perform_request("GET", "/"))
         with pytest.raises(asyncio.CancelledError):
             await asked

@@ -19,6 +19,7 @@ from tests.cluster.http.node_choice import (
     short_ticks,
     slow_node,
 )
+from tests.internals import idle_connections
 from tests.loops import on_each_loop
 from tests.network.server import Connection, silent
 from tests.waiting import until
@@ -70,14 +71,14 @@ async def test_connections_that_wait_at_a_silent_node_are_dropped() -> None:
     async with choose_among(script, answer_with_name("b")) as choice:
         (asked,) = await held(choice, 0, 1)
         assert await asked == "a"
-        assert len(choice.node(0)._idle) == 1
-        waiting = choice.node(0)._idle
-        choice.node(0)._idle = []
+        idle = idle_connections(choice.node(0))
+        (waiting,) = idle
+        idle.clear()
         (asked,) = await held(choice, 0, 1)
-        choice.node(0)._idle = waiting
+        idle.append(waiting)
         with pytest.raises(NodeConnectionError):
             await asked
-        assert choice.node(0)._idle == []
+        assert idle_connections(choice.node(0)) == []
 
 
 @on_each_loop
@@ -146,7 +147,7 @@ async def test_a_single_node_is_never_asked() -> None:
         with pytest.raises(ConnectionTimeout):
             await choice.ask(within=LONG_SECONDS / 2)
         assert choice.servers[0].accepted == 1
-        assert choice.node(0).health._timer is None
+        assert choice.pulse(0) == (None, None)
 
 
 @on_each_loop
@@ -174,22 +175,20 @@ async def test_a_process_that_was_paused_considers_no_node_silent() -> None:
 async def test_no_time_is_kept_while_nothing_is_in_flight() -> None:
     async with choose_among(answer_with_name("a", after=LONG_SECONDS / 3), answer_with_name("b")) as choice:
         asking = await held(choice, 0, 2)
-        assert choice.node(0).health._timer is not None
+        assert choice.pulse(0)[0] is not None
         await asyncio.gather(*asking)
-        await until(lambda: choice.node(0).health._timer is None)
-        assert choice.node(0).health._probe_task is None
+        await until(lambda: choice.pulse(0) == (None, None))
 
 
 @on_each_loop
 async def test_nothing_is_left_when_it_is_closed() -> None:
     async with choose_among(silent(), answer_with_name("b")) as choice:
         (asked,) = await held(choice, 0, 1)
-        pulse = choice.node(0).health
         with pytest.raises(NodeConnectionError):
             await asked
-        question = pulse._probe_task
+        _, question = choice.pulse(0)
         await choice.transport.close()
-        assert (pulse._timer, pulse._probe_task) == (None, None)
+        assert choice.pulse(0) == (None, None)
         assert question is not None
         assert question.done()
         await until(lambda: choice.servers[0].open == 0)

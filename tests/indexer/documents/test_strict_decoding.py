@@ -50,9 +50,9 @@ class FailingDecoder:
         raise msgspec.ValidationError("failed")
 
 
-def lenient_parser(resource: Resource) -> LineParser:
+def lenient_parser(resource: Resource, decode: FailingDecoder | None = None) -> LineParser:
     parser = LineParser(resource, COMPANIES)
-    parser._decode_strictly = FailingDecoder(resource)
+    parser._decode_strictly = decode or FailingDecoder(resource)
     return parser
 
 
@@ -143,8 +143,8 @@ def test_what_no_decoder_can_read_is_an_error_of_the_line(value: bytes, reason: 
 
 
 def test_after_failures_the_strict_decoder_is_tried_less_often() -> None:
-    parser, failing = LineParser(LISTING, COMPANIES), FailingDecoder(LISTING)
-    parser._decode_strictly = failing
+    failing = FailingDecoder(LISTING)
+    parser = lenient_parser(LISTING, failing)
     data = orjson.dumps(envelope(LISTING))
     for _ in range(64 + 10 * 64):
         outcome(parser, data)
@@ -153,8 +153,8 @@ def test_after_failures_the_strict_decoder_is_tried_less_often() -> None:
 
 
 def test_after_single_failures_the_strict_decoder_is_tried_at_every_line() -> None:
-    parser, failing = LineParser(LISTING, COMPANIES), FailingDecoder(LISTING, decoded=2)
-    parser._decode_strictly = failing
+    failing = FailingDecoder(LISTING, decoded=2)
+    parser = lenient_parser(LISTING, failing)
     for _ in range(100):
         outcome(parser, orjson.dumps(envelope(LISTING)))
     assert failing.calls == 100

@@ -51,12 +51,13 @@ async def test_a_sample_is_the_same_in_any_order_and_finds_what_is_not_stored(be
         one.offer(document)
     for document in reversed(documents):
         other.offer(document)
-    assert sorted(one._chosen) == sorted(other._chosen)
-    assert len({kept[1] for kept in one._chosen}) == 100
+    chosen, others = (sample._chosen for sample in (one, other))
+    assert sorted(chosen) == sorted(others)
+    assert len({kept[1] for kept in chosen}) == 100
     await bulk_sender(bench, index).send([bulk_write(document) for document in documents])
     await bench.client.indices.refresh(index=index)
     assert await one.find_differences(bench.engine(), index) == []
-    missing, newer = one._chosen[0][1], one._chosen[1][1]
+    missing, newer = chosen[0][1], chosen[1][1]
     await bench.client.delete(index=index, id=missing)
     again = parse_line(TEAM, envelope(TEAM, {"uuid": newer, "name": "later"}, updated_at="2026-02-01T00:00:00Z"))
     await bulk_sender(bench, index).send([bulk_write(again)])

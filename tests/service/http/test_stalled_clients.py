@@ -17,7 +17,7 @@ from service.http.send_monitor import SEND_MONITOR, SendLimits, SendMonitor
 from service.limits.admission import UnreadResponses
 from service.settings import ServiceSettings
 from service.telemetry.observation import CURRENT_OBSERVATION, RequestObservation
-from tests.internals import Clock, Internals
+from tests.internals import Clock, Internals, sending_connections
 from tests.loops import Run, run
 from tests.service.raw_http import listening
 from tests.waiting import until
@@ -80,7 +80,7 @@ class Slow:
     @property
     def connection(self) -> HttpConnection:
         """The only connection."""
-        (connection,) = self.monitor._connections
+        (connection,) = sending_connections(self.monitor)
         return cast("HttpConnection", connection)
 
     def pass_period(self) -> None:
@@ -218,13 +218,13 @@ async def test_what_only_the_kernel_still_has_is_discarded(slow: Slow) -> None:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, CLIENT_BUFFER_BYTES)
         client.connect(("127.0.0.1", slow.port))
         client.sendall(b"GET /medium HTTP/1.1\r\nHost: x\r\n\r\n")
-        await until(lambda: any(connection.key_id == "medium" for connection in slow.monitor._connections))
+        await until(lambda: any(connection.key_id == "medium" for connection in sending_connections(slow.monitor)))
         connection = slow.connection
         await until(lambda: not connection.is_sending)
         assert send_monitor._unsent(connection) == 0
         slow.withdrawn.add("medium")
         slow.monitor.sweep()
-        await until(lambda: not slow.monitor._connections)
+        await until(lambda: not sending_connections(slow.monitor))
         assert await asyncio.to_thread(_received, client) < SIZES["medium"]
 
 
