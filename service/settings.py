@@ -1,16 +1,15 @@
 """The settings of the service (`brokerage settings`), and the rate of a key by its record and the configured tiers."""
 
+import ipaddress
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
 from typing import TypeVar
 
 from cluster.settings import SettingError, setting
-from service.http.requests import ALLOWED_HOSTS_SETTING, IpNetwork, read_networks, require_host_names
-from service.http.responses import CORS_ORIGINS_SETTING, require_valid_origins
 from service.keys.revocation_list import REVOCATION_LIST_SETTING, require_revocation_list
 
 TIERS_SETTING = "BROKERAGE_TIERS"
@@ -114,6 +113,49 @@ def require_contact(contact: str) -> None:
 def contact_uri(contact: str) -> str:
     """Return the URI of a contact, `mailto:` for a mail address; empty without one."""
     return f"mailto:{contact}" if _MAIL.fullmatch(contact) else contact
+
+
+TRUSTED_PROXIES_SETTING = "BROKERAGE_TRUSTED_PROXIES"
+IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def read_networks(texts: Sequence[str]) -> tuple[IpNetwork, ...]:
+    """Parse addresses and networks in CIDR form; raise SettingError with the first invalid one."""
+    networks: list[IpNetwork] = []
+    for text in texts:
+        try:
+            networks.append(ipaddress.ip_network(text))
+        except ValueError as error:
+            raise SettingError(f"{TRUSTED_PROXIES_SETTING}: {text!r} is not a network: {error}.") from None
+    return tuple(networks)
+
+
+ALLOWED_HOSTS_SETTING = "BROKERAGE_METRICS_ALLOWED_HOSTS"
+_HOST_NAME = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)
+
+
+def require_host_names(names: Iterable[str]) -> None:
+    """Raise SettingError unless all are names without scheme and port."""
+    for name in names:
+        if not _HOST_NAME.fullmatch(name):
+            raise SettingError(
+                f"{ALLOWED_HOSTS_SETTING} contains {name!r}: use names like metrics.example, without port."
+            )
+
+
+CORS_ORIGINS_SETTING = "BROKERAGE_CORS_ORIGINS"
+ANY_ORIGIN = "*"
+# As browsers send it: no path, lower case, without the default port (RFC 6454, section 6.2).
+_ORIGIN = re.compile(r"https?://(?:[a-z0-9.-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?", re.ASCII)
+
+
+def require_valid_origins(origins: Collection[str]) -> None:
+    """Raise SettingError at the first value that no browser sends as an origin."""
+    for origin in origins:
+        if origin != ANY_ORIGIN and not _ORIGIN.fullmatch(origin):
+            raise SettingError(
+                f"{CORS_ORIGINS_SETTING}: {origin!r} is not an origin. Use one like https://portal.example, or *."
+            )
 
 
 class ListenError(OSError):

@@ -12,7 +12,6 @@ import rich_click as click
 import indexer
 from brokerage.completion import files
 from brokerage.help import INDEX_EXITS, epilog
-from brokerage.index.publish import require_place, run_publication
 from brokerage.index.runner import (
     ALL_COMPANIES_OPTION,
     COMPANY_OPTION,
@@ -32,7 +31,6 @@ from indexer.documents.companies import Companies, CoverageRequest, companies_fr
 from indexer.reporting.displays import kept_line, problem_lines, progress_display
 from indexer.reporting.report import FaultTally, RunStage, fault_lines
 from mappings import COMPANY, RESOURCES, Resource
-from service.exports.settings import ExportsSettings
 
 # Printed by a dry run. The dead-letter file of a real run has every fault.
 _MAX_KINDS_SHOWN = 20
@@ -108,7 +106,7 @@ def reindex(  # noqa: PLR0913 - one parameter for each option
         if first and not as_json and sys.stdin.isatty() and click.confirm("Load the other lines?", err=True):
             summary = rebuild(opened, replace(request, tolerated=first), as_json=as_json)
     if is_published and summary.resources_at(RunStage.SWAPPED):
-        run_publication(None, companies, as_json=as_json)
+        publish_swapped(companies, as_json=as_json)
     raise SystemExit(summary.exit_code)
 
 
@@ -116,8 +114,17 @@ def is_to_be_published() -> bool:
     """Whether a swap is followed by a publication; without a place for it, end now, before the build."""
     is_published = load_settings(indexer.IndexerSettings, os.environ).publishes_after_swap
     if is_published:
-        require_place(load_settings(ExportsSettings, os.environ))
+        from brokerage.index.publish import require_place  # noqa: PLC0415 - a third of the start of a command
+
+        require_place()
     return is_published
+
+
+def publish_swapped(companies: tuple[str, ...], *, as_json: bool) -> None:
+    """Publish what is live as files."""
+    from brokerage.index.publish import run_publication  # noqa: PLC0415 - a third of the start of a command
+
+    run_publication(None, companies, as_json=as_json)
 
 
 def rebuild(source: indexer.Source, request: indexer.RebuildRequest, *, as_json: bool) -> indexer.RunSummary:

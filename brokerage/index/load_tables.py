@@ -26,8 +26,7 @@ import indexer
 from brokerage.completion import files
 from brokerage.help import INDEX_EXITS, epilog
 from brokerage.index.inspect_source import check_report, write_text
-from brokerage.index.load import is_to_be_published, rebuild
-from brokerage.index.publish import run_publication
+from brokerage.index.load import is_to_be_published, publish_swapped, rebuild
 from brokerage.index.runner import (
     JSON_OPTION,
     RESOURCE_CHOICE,
@@ -190,7 +189,7 @@ def load(  # noqa: PLR0913 - one parameter for each option
         print_error_line(f"To go live anyway: brokerage index reindex {path} --company {company} --force")
     if summary.resources_at(RunStage.SWAPPED):
         if is_published:
-            run_publication(None, (company,), as_json=as_json)
+            publish_swapped((company,), as_json=as_json)
         for sentence in _next_steps(company, LISTING if LISTING in chosen else chosen[-1], path):
             print_note(sentence, as_json=as_json) if as_json else echo(sentence)
     raise SystemExit(summary.exit_code)

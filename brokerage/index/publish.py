@@ -130,15 +130,15 @@ def run_publication(target: str | None, companies: tuple[str, ...], *, as_json: 
         files = load_settings(ExportsSettings, os.environ)
         settings = replace(load_settings(ServiceSettings, os.environ), of_capabilities=(files,))
         connection = load_settings(ConnectionSettings, os.environ)
-        place = target or require_place(files)
+        place = target or require_place()
         display.finish(asyncio.run(_run(connection, settings, place, companies, display)))
 
 
-def require_place(settings: ExportsSettings) -> str:
+def require_place() -> str:
     """Return the configured folder or object store; raise UsageError if there is none."""
-    if not settings.exports:
-        raise click.UsageError("Specify TARGET or set BROKERAGE_EXPORTS: there is nothing to publish to.")
-    return settings.exports
+    if place := load_settings(ExportsSettings, os.environ).exports:
+        return place
+    raise click.UsageError("Specify TARGET or set BROKERAGE_EXPORTS: there is nothing to publish to.")
 
 
 async def _run(

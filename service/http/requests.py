@@ -17,9 +17,9 @@ from marshmallow import Schema
 from multidict import MultiMapping
 from yarl import URL
 
-from cluster.settings import SettingError
 from service.errors import ApiError, HttpError, InternalError
 from service.keys.api_key import ApiKey
+from service.settings import ALLOWED_HOSTS_SETTING, IpNetwork
 
 MAX_URL_BYTES = 8_192
 # Of the request line. Above the limits on URLs, so that an error can report how long a URL is.
@@ -311,24 +311,11 @@ class BoundedRouter(web.UrlDispatcher):
 
 
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
-IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-TRUSTED_PROXIES_SETTING = "BROKERAGE_TRUSTED_PROXIES"
 # Addresses that are read from the right of `X-Forwarded-For`; chains of proxies are a handful long.
 MAX_PROXIES = 16
 # Providers assign at least this prefix to a customer, who can use any address within it.
 _IPV6_PREFIX_BITS = 64
-
-
-def read_networks(texts: Sequence[str]) -> tuple[IpNetwork, ...]:
-    """Parse addresses and networks in CIDR form; raise SettingError with the first invalid one."""
-    networks: list[IpNetwork] = []
-    for text in texts:
-        try:
-            networks.append(ipaddress.ip_network(text))
-        except ValueError as error:
-            raise SettingError(f"{TRUSTED_PROXIES_SETTING}: {text!r} is not a network: {error}.") from None
-    return tuple(networks)
 
 
 def is_trusted_proxy(peer: str, trusted: Sequence[IpNetwork]) -> bool:
@@ -407,19 +394,7 @@ def _first_value(request: web.Request, name: str) -> str:
     return request.headers.get(name, "").partition(",")[0].strip()
 
 
-ALLOWED_HOSTS_SETTING = "BROKERAGE_METRICS_ALLOWED_HOSTS"
-
-_HOST_NAME = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)
 _REFUSED = f"The Host header must be an IP address, localhost, or one of the names in {ALLOWED_HOSTS_SETTING}.\n"
-
-
-def require_host_names(names: Iterable[str]) -> None:
-    """Raise SettingError unless all are names without scheme and port."""
-    for name in names:
-        if not _HOST_NAME.fullmatch(name):
-            raise SettingError(
-                f"{ALLOWED_HOSTS_SETTING} contains {name!r}: use names like metrics.example, without port."
-            )
 
 
 def allowed_hosts_middleware(names: Iterable[str]) -> Middleware:

@@ -1,7 +1,6 @@
 """HTTP responses: their headers, bodies of buffers, entity tags and codings (`/docs/transfer`)."""
 
 import asyncio
-import re
 import secrets
 import threading
 from collections import OrderedDict
@@ -18,11 +17,11 @@ from aiohttp.typedefs import Handler, Middleware
 from isal import isal_zlib
 from yarl import URL
 
-from cluster.settings import SettingError
 from cluster.zstd import zstd
 from service.background import in_turns
 from service.http.requests import JSON, ContentCoding, negotiate_coding
 from service.keys.api_key import mask_keys
+from service.settings import ANY_ORIGIN, require_valid_origins
 
 API_KEY_HEADER = "x-api-key"
 API_KEY_PARAMETER = "api-key"  # in the query string
@@ -364,11 +363,6 @@ def precompress(body: bytes, coding: ContentCoding, headers: Mapping[str, str]) 
     return PrecompressedBody(body, {**headers, **added})
 
 
-CORS_ORIGINS_SETTING = "BROKERAGE_CORS_ORIGINS"
-ANY_ORIGIN = "*"
-
-# As browsers send it: no path, lower case, without the default port (RFC 6454, section 6.2).
-_ORIGIN = re.compile(r"https?://(?:[a-z0-9.-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?", re.ASCII)
 # What scripts may send. OData clients in browsers send the second line; a long `Accept` needs permission, too.
 _ALLOWED_HEADERS = (
     "x-api-key, Authorization, If-None-Match, Prefer, "
@@ -386,15 +380,6 @@ _EXPOSED_HEADERS = ", ".join(
 )
 # The longest that browsers cache a preflight response.
 _PREFLIGHT_SECONDS = "7200"
-
-
-def require_valid_origins(origins: Collection[str]) -> None:
-    """Raise SettingError at the first value that no browser sends as an origin."""
-    for origin in origins:
-        if origin != ANY_ORIGIN and not _ORIGIN.fullmatch(origin):
-            raise SettingError(
-                f"{CORS_ORIGINS_SETTING}: {origin!r} is not an origin. Use one like https://portal.example, or *."
-            )
 
 
 def cors_middleware(origins: Collection[str]) -> Middleware:

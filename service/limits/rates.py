@@ -17,11 +17,19 @@ from typing import Protocol
 
 from aiohttp import web
 
-from service.http.requests import IpAddress, IpNetwork, client_address, client_network
+from service.http.requests import IpAddress, client_address, client_network
 from service.http.responses import EXTRA_HEADERS
 from service.keys.api_key import ApiKey
 from service.limits.admission import AuthFailuresLimited, ConcurrencyLimited, RateLimited
-from service.settings import MAX_PER_MINUTE, RatePolicy, ServiceSettings, default_burst, rate_policy, read_tiers
+from service.settings import (
+    MAX_PER_MINUTE,
+    IpNetwork,
+    RatePolicy,
+    ServiceSettings,
+    default_burst,
+    rate_policy,
+    read_tiers,
+)
 from service.telemetry.observation import (
     CURRENT_OBSERVATION,
     DELAYED_REFUSALS,

@@ -21,8 +21,8 @@ from multidict import MultiMapping
 from prometheus_client import Counter
 
 from cluster.terminal import printable
-from service.http.requests import IpAddress, IpNetwork, forwarded_address
-from service.settings import AccessLogMode, LogFormat
+from service.http.requests import IpAddress, forwarded_address
+from service.settings import AccessLogMode, IpNetwork, LogFormat
 from service.telemetry.observation import CURRENT_OBSERVATION, NO_LABEL, RequestObservation, TrafficTotals
 
 DROPPED_LINES = Counter(

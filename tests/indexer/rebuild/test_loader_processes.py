@@ -77,6 +77,11 @@ async def test_a_range_that_ends_every_process_ends_the_build(
     assert (await bench.build({COMPANY: [envelope(COMPANY)]}, processes=2)).exit_code == 0
 
 
-def test_one_process_imports_nothing_of_several() -> None:
-    program = "import sys, brokerage.index.load; print('indexer.load.processes' in sys.modules)"
-    assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "False"  # noqa: S603 - its own program
+def test_a_command_that_loads_imports_neither_the_service_nor_what_several_processes_need() -> None:
+    """But the names of all settings, by which misspelled ones are refused."""
+    program = "import sys, brokerage.index.load; print(*sys.modules)"
+    loaded = subprocess.check_output([sys.executable, "-c", program], text=True).split()  # noqa: S603 - its own program
+    assert "indexer.load.processes" not in loaded
+    settings = {"service", "service.settings", "service.keys", "service.keys.revocation_list"}
+    assert {name for name in loaded if name.partition(".")[0] == "service"} == settings
+    assert not {"marshmallow", "prometheus_client"}.intersection(loaded)

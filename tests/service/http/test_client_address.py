@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.settings import SettingError, load_settings
-from service.http.requests import MAX_PROXIES, forwarded_address, read_networks
-from service.settings import ServiceSettings
+from service.http.requests import MAX_PROXIES, forwarded_address
+from service.settings import ServiceSettings, read_networks
 
 TRUSTED = read_networks(("10.0.0.0/8", "2001:db8::/32", "192.0.2.7"))
 
