@@ -17,7 +17,6 @@ from tests.reso.server.schema import ENTITY_TYPES
 from tests.reso.server.server_settings import ServerFault, ServerSettings
 from tests.reso.world.generated_world import make_world
 
-_HALF_PAST = "2026-01-01T00:00:00.5Z"
 _RECORDS: dict[str, dict[str, Any]] = {
     "a": {
         "City": "O'Fallon",
