@@ -5,7 +5,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from indexer.errors import SourceError
 from indexer.reso.client.limits import SourceLimits
 from indexer.reso.source_map import read_map
 from mappings import LISTING, SOLD_LISTING
@@ -79,21 +78,3 @@ async def test_fractions_of_the_source_are_stored_next_to_the_whole_numbers(benc
         document = (await bench.served(LISTING))[str(key)]
     assert document["exact"].items() >= {"LotSizeAcres": 0.23, "ListPrice": 449_999.5}.items()
     assert (document["record"]["LotSizeAcres"], document["record"]["ListPrice"]) == (0, 450_000)
-
-
-@pytest.mark.parametrize(("name", "option"), [("trestle", 'load_option = "replication=true"'), ("bridge", "")])
-async def test_a_load_whose_link_the_source_has_forgotten_begins_again(
-    bench: Bench, tmp_path: Path, name: str, option: str
-) -> None:
-    """As after a night: the position of a load that was cut is a link, which holds for minutes or hours."""
-    (path := tmp_path / "walk.toml").write_text(f'[dialect]\nload = "links"\n{option}\n[dialect.limits]\n')
-    provider, source = PROVIDERS[name], read_map(path, name, SYSTEM)
-    plan = {"dialect": msgspec.structs.replace(source.dialect, limits=SourceLimits())}
-    with serve_in_thread(provider.settings(retry_after_seconds=0), provider.world(3, **_SIZES)) as server:
-        into, given = ReplicationBench(bench, server, tmp_path), provider.client_settings(server) | {"page_size": 20}
-        server.on_request = lambda _: server.expire_links()
-        with pytest.raises(SourceError, match="returned 410"):
-            await into.round(source.dictionary, settings=given, **plan)
-        server.on_request = None
-        done = await into.round(source.dictionary, settings=given, **plan)
-        assert (done.summary.problems, await differences(bench, server)) == ([], {})

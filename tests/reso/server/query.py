@@ -143,7 +143,6 @@ class CollectionQuery:
     top: int | None  # rows that are left of `$top`
     skip: int
     after: Place | None
-    epoch: int | None  # of the link that it continues
     preferred: int | None
     most: int  # rows of the largest page
     paging: str
@@ -188,7 +187,7 @@ def parse_query(entity: EntityType, text: str, prefer: str, settings: ServerSett
     most = _largest_page(entity, select, settings, is_expanded="$expand" in options)
     if dialect.refuses_large_top and top is not None and top > most:
         raise bad_option("$top", f"must not be more than {most}")
-    after, left, epoch = _token(options.get("$skiptoken"), top)
+    after, left = _token(options.get("$skiptoken"), top)
     preferred = _PREFERRED.search(prefer) if dialect.honours_prefer else None
     default = {"none": "", "key": entity.key, "time": f"{MODIFICATION_FIELD},{entity.key}"}[dialect.default_order]
     query = CollectionQuery(
@@ -200,7 +199,6 @@ def parse_query(entity: EntityType, text: str, prefer: str, settings: ServerSett
         top=left,
         skip=0 if after else _whole(options, "$skip") or 0,
         after=after,
-        epoch=epoch,
         preferred=int(preferred[1]) if preferred else None,
         most=most,
         paging=settings.paging,
@@ -235,12 +233,12 @@ def _whole(options: dict[str, str], name: str) -> int | None:
     return int(text) if text else None
 
 
-def _token(text: str | None, top: int | None) -> tuple[Place | None, int | None, int | None]:
-    """Return what an opaque next link holds: the place behind which to continue, the rows left of `$top`, its age."""
+def _token(text: str | None, top: int | None) -> tuple[Place | None, int | None]:
+    """Return what an opaque next link holds: the place behind which to continue, and the rows left of `$top`."""
     if not text:
-        return None, top, None
-    place, left, epoch = orjson.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-    return place, left, epoch
+        return None, top
+    place, left = orjson.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+    return place, left
 
 
 _CHILD = re.compile(r"(?P<child>\w+)(?:\(\$select=(?P<fields>[\w,]+)\))?")
@@ -268,12 +266,9 @@ class ServerPage(NamedTuple):
 
 
 def read_page(
-    rows: Iterable[Row], query: CollectionQuery, settings: ServerSettings, salt: int, epoch: int, fault: str | None
+    rows: Iterable[Row], query: CollectionQuery, settings: ServerSettings, salt: int, fault: str | None
 ) -> ServerPage:
-    """Return a page of the rows of a table, with what goes wrong with it.
-
-    `salt` is what ties are shuffled by, `epoch` the age of the links that hold.
-    """
+    """Return a page of the rows of a table, with what goes wrong with it; `salt` is what ties are shuffled by."""
     accepted = [row for row in rows if query.accepts(row.record)]
     count = len(accepted) if query.options.get("$count") == "true" else None
     size = min(query.preferred or query.top or settings.default_page, query.most)
@@ -284,21 +279,21 @@ def read_page(
     page = query.sorted(behind, shuffled)[query.skip : query.skip + limit]
     left = None if query.top is None else query.top - len(page)
     is_last = not 0 < len(page) == size or left == 0
-    whole = ServerPage(page, None if is_last else _following(query, page, epoch), count)
+    whole = ServerPage(page, None if is_last else _following(query, page), count)
     half = page[: len(page) // 2]
     if fault == ServerFault.EMPTY and page:
         return ServerPage([], None, None if count is None else 0, is_truncated=True)
     if fault == ServerFault.STOPS_SHORT and page:
         return ServerPage(half, None, count, is_truncated=True)
     if fault == ServerFault.SHORT_PAGE and half:
-        return ServerPage(half, _following(query, half, epoch), count, is_truncated=True)
+        return ServerPage(half, _following(query, half), count, is_truncated=True)
     return whole
 
 
-def _following(query: CollectionQuery, page: list[Row], epoch: int) -> dict[str, str]:
+def _following(query: CollectionQuery, page: list[Row]) -> dict[str, str]:
     left = None if query.top is None else query.top - len(page)
     if query.paging == "token":
-        token = base64.urlsafe_b64encode(orjson.dumps([query.place(page[-1]), left, epoch])).decode().rstrip("=")
+        token = base64.urlsafe_b64encode(orjson.dumps([query.place(page[-1]), left])).decode().rstrip("=")
         return query.options | {"$skip": "", "$skiptoken": token}
     top = {} if left is None else {"$top": str(left)}
     return query.options | top | {"$skip": str(query.skip + len(page))}

@@ -92,8 +92,6 @@ class ResponseBuilder:
     def _query(self, asked: ServerRequest, entity: EntityType) -> CollectionQuery:
         """Return the query with the page size and the links of the endpoint that it was sent to."""
         query = parse_query(entity, asked.query, asked.prefer, self._store.settings)
-        if query.epoch not in {None, self._store.epoch}:
-            raise ODataError(410, "41000", "This link does not hold any more")
         if self._dialect.system and "$filter" not in query.options:
             raise bad_option("$filter", "a single OriginatingSystemName must be specified")
         if asked.is_replication and self._dialect.replication == "by path":

@@ -187,7 +187,7 @@ class Store:
         self.events = EventLog(settings, chance, self.lock)
         self._tables: dict[str, dict[Any, Row]] = {name: {} for name in ENTITY_TYPES}
         self._children: dict[tuple[str, Parent], dict[Any, None]] = {}
-        self._rows = self._pages = self.epoch = 0
+        self._rows = self._pages = 0
 
     def _table(self, resource: str) -> dict[Any, Row]:
         return self.events.visible if resource == EVENTS else self._tables[resource]
@@ -290,12 +290,8 @@ class Store:
             found = (self.get(child, key) for key in self._children.get((child, (resource, key)), ()))
             return [record for record in found if record is not None]
 
-    def expire_links(self) -> None:
-        with self.lock:
-            self.epoch += 1
-
     def page(self, query: CollectionQuery, fault: ServerFault | None) -> ServerPage:
         with self.lock:
             self._pages += 1
             rows = self._table(query.entity.name).values()
-            return read_page(rows, query, self.settings, self._pages, self.epoch, fault)
+            return read_page(rows, query, self.settings, self._pages, fault)
