@@ -109,10 +109,13 @@ async def processes(
         await running.stop()
 
 
-async def change(pushed: Pushed, choose: random.Random) -> None:
-    """Change and delete listings until cancelled."""
+async def change(pushed: Pushed, choose: random.Random, ends: asyncio.Event) -> None:
+    """Change and delete listings until it ends, after a whole update.
+
+    One that stopped before it published would leave records that whoever begins then does not see yet.
+    """
     at = 10
-    while True:
+    while not ends.is_set():
         at += 1
         names = choose.sample([f"K{number}" for number in range(_LISTINGS)], 3)
         lines = [
@@ -167,10 +170,11 @@ async def test_nothing_is_lost_or_out_of_order(pushed: Pushed, amount: Callable[
             for name, receiver in receivers.items()
         }
         running = await stack.enter_async_context(processes(pushed, 3, choose))
-        changing = asyncio.create_task(change(pushed, choose))
+        ends = asyncio.Event()
+        changing = asyncio.create_task(change(pushed, choose, ends))
         await running.kill_again(kills, lambda: sum(len(receiver.arrived) for receiver in receivers.values()))
-        changing.cancel()
-        await asyncio.wait([changing])
+        ends.set()
+        await changing
         for receiver in receivers.values():
             receiver.behaviour = accept
         # Whatever backoff or circuit is open: an operator resumes them.
