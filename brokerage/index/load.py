@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 from typing import NoReturn
@@ -91,7 +91,7 @@ def reindex(  # noqa: PLR0913 - one parameter for each option
         exit_on_signal(),
         open_configured_source(source, default) as opened,
     ):
-        is_published = is_to_be_published()
+        publication = publication_after_swap(companies, as_json=as_json)
         # Reads standard input to its end, here where a signal stops it at once.
         opened.has(chosen[0])
         if dry_run:
@@ -105,26 +105,21 @@ def reindex(  # noqa: PLR0913 - one parameter for each option
         first = [RESOURCES_BY_NAME[report.resource] for report in summary.resources if report.is_first_load]
         if first and not as_json and sys.stdin.isatty() and click.confirm("Load the other lines?", err=True):
             summary = rebuild(opened, replace(request, tolerated=first), as_json=as_json)
-    if is_published and summary.resources_at(RunStage.SWAPPED):
-        publish_swapped(companies, as_json=as_json)
+    if publication is not None and summary.resources_at(RunStage.SWAPPED):
+        publication()
     raise SystemExit(summary.exit_code)
 
 
-def is_to_be_published() -> bool:
-    """Whether a swap is followed by a publication; without a place for it, end now, before the build."""
-    is_published = load_settings(indexer.IndexerSettings, os.environ).publishes_after_swap
-    if is_published:
-        from brokerage.index.publish import require_place  # noqa: PLC0415 - a third of the start of a command
+def publication_after_swap(companies: tuple[str, ...], *, as_json: bool) -> Callable[[], None] | None:
+    """Return what publishes companies after a swap, None if nothing is to.
 
-        require_place()
-    return is_published
+    Raises UsageError, before the build, if there is no place to publish to.
+    """
+    if not load_settings(indexer.IndexerSettings, os.environ).publishes_after_swap:
+        return None
+    from brokerage.index.publish import configured_publication  # noqa: PLC0415 - a third of the start of a command
 
-
-def publish_swapped(companies: tuple[str, ...], *, as_json: bool) -> None:
-    """Publish what is live as files."""
-    from brokerage.index.publish import run_publication  # noqa: PLC0415 - a third of the start of a command
-
-    run_publication(None, companies, as_json=as_json)
+    return configured_publication(companies, as_json=as_json)
 
 
 def rebuild(source: indexer.Source, request: indexer.RebuildRequest, *, as_json: bool) -> indexer.RunSummary:

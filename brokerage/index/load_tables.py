@@ -26,7 +26,7 @@ import indexer
 from brokerage.completion import files
 from brokerage.help import INDEX_EXITS, epilog
 from brokerage.index.inspect_source import check_report, write_text
-from brokerage.index.load import is_to_be_published, publish_swapped, rebuild
+from brokerage.index.load import publication_after_swap, rebuild
 from brokerage.index.runner import (
     JSON_OPTION,
     RESOURCE_CHOICE,
@@ -167,7 +167,7 @@ def load(  # noqa: PLR0913 - one parameter for each option
         raise click.UsageError(f"--company is {company!r}: use 1 to 64 letters, digits, underscores or hyphens.")
     path = path or Path(names[0]).parent / f"{company}.toml"
     with exit_on_failure(), exit_on_signal():
-        is_published = is_to_be_published()
+        publication = publication_after_swap((company,), as_json=as_json)
         live = run_on_cluster(partial(_live_records, company=company))
         resources, new = list[Resource](), [*names]
         if path.exists():
@@ -188,8 +188,8 @@ def load(  # noqa: PLR0913 - one parameter for each option
     if summary.is_refused:
         print_error_line(f"To go live anyway: brokerage index reindex {path} --company {company} --force")
     if summary.resources_at(RunStage.SWAPPED):
-        if is_published:
-            publish_swapped((company,), as_json=as_json)
+        if publication is not None:
+            publication()
         for sentence in _next_steps(company, LISTING if LISTING in chosen else chosen[-1], path):
             print_note(sentence, as_json=as_json) if as_json else echo(sentence)
     raise SystemExit(summary.exit_code)

@@ -3,9 +3,10 @@
 import asyncio
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -121,6 +122,12 @@ def publish(*, target: str | None, companies: tuple[str, ...], as_json: bool) ->
     BROKERAGE_EXPORTS_PARQUET. A run that is stopped resumes. Updates, rebuilds and readers may run at the same time.
     """
     run_publication(target, companies, as_json=as_json)
+
+
+def configured_publication(companies: tuple[str, ...], *, as_json: bool) -> Callable[[], None]:
+    """Return what publishes companies to the configured place; raise UsageError if there is none."""
+    require_place()
+    return partial(run_publication, None, companies, as_json=as_json)
 
 
 def run_publication(target: str | None, companies: tuple[str, ...], *, as_json: bool) -> None:
