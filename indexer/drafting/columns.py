@@ -1,7 +1,7 @@
 """What a column of a table probably is: the field that its name means, and what its values show.
 
-What its texts and codes mean where the field has few values: statuses and types of property. A guess is a proposal that
-the operator is told of; where there is none, nothing is assumed.
+For fields with few values, such as statuses and types of property, also what each text or code means. Guesses are
+written into the draft of the map for the operator to check; what cannot be guessed is left open.
 """
 
 import datetime as dt

@@ -1,6 +1,6 @@
 """The interface of a source of envelopes: one resource at a time for rebuilds, one stream of changes for updates.
 
-What damaged lines still say, although they are not valid JSON; and the queue from which an update takes its lines.
+Also: the identifiers in lines that are not valid JSON, and the queue from which an update takes its lines.
 """
 
 import asyncio
