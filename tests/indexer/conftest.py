@@ -4,14 +4,12 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import orjson
 import pytest
 from elasticsearch import AsyncElasticsearch
 
-from cluster import client as cluster_client
 from cluster.connection import ConnectionSettings
 from cluster.control_index import Mark, read_mark
 from indexer import IndexerContext, IndexerSettings, RebuildRequest, RunSummary, Source, open_source, reindex, update
@@ -25,6 +23,7 @@ from mappings import COMPANY, RESOURCES, TEAM, Resource
 from mappings.shards import LEFT_QUERY, ShardRanges
 from tests.conftest import open_installation
 from tests.indexer.raw_documents import index_ranges
+from tests.internals import Internals
 from tests.records import envelope, write
 
 Lines = Mapping[Resource, Iterable[dict[str, Any] | bytes]]
@@ -125,20 +124,9 @@ class Bench:
 
 
 @pytest.fixture
-def constants(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """A function that gives constants of a module other values until the end of the test."""
-
-    def change(module: ModuleType, **values: object) -> None:
-        for name, value in values.items():
-            monkeypatch.setattr(module, name, value)
-
-    return change
-
-
-@pytest.fixture
-def quick_retries(constants: Callable[..., None]) -> None:
+def quick_retries(internals: Internals) -> None:
     """Shorten the first wait before a request is repeated to a hundredth."""
-    constants(cluster_client, _INITIAL_SECONDS=0.005)
+    internals(cluster_first_pause_seconds=0.005)
 
 
 async def live_ranges(bench: Bench, resource: Resource) -> ShardRanges:

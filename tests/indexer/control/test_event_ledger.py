@@ -11,6 +11,7 @@ import cluster.control_index as publications
 from mappings import RESOURCES
 from service.reso.entity_events import EventLedger
 from tests.indexer.control.event_machine import Follower, Live, World
+from tests.internals import Internals
 
 Change = tuple[str, str, int | None]
 Step = tuple[Callable[..., None], dict[str, Any]]
@@ -192,8 +193,8 @@ def play(steps: list[Step]) -> None:
 
 
 def test_in_every_order_of_steps_nothing_is_missed_and_no_number_changes(
-    constants: Callable[..., None], amount: Callable[[int, int], int]
+    internals: Internals, amount: Callable[[int, int], int]
 ) -> None:
-    constants(publications, PUBLICATIONS_PER_ARCHIVE=3, MAX_PUBLICATIONS=12)
+    internals(publications_per_archive=3, most_publications=12)
     checks = [HealthCheck.large_base_example, HealthCheck.data_too_large, HealthCheck.too_slow]
     settings(max_examples=amount(100, 5_000), suppress_health_check=checks)(play)()

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from elasticsearch import ConnectionError  # noqa: A004 - the client's name for it
 
-import cluster.control_index as publications
 from cluster.control_index import HEAD_ID
 from indexer import prune, rollback
 from indexer.after_publish import PublicationPace, after_publish
@@ -168,8 +167,8 @@ async def test_without_a_ledger_the_next_run_publishes_every_resource(bench: Ben
         assert follower.copy == await follower.live()
 
 
-async def test_concurrent_publishers_publish_everything_once(bench: Bench, constants: Callable[..., None]) -> None:
-    constants(publications, PUBLICATIONS_PER_ARCHIVE=3)
+async def test_concurrent_publishers_publish_everything_once(bench: Bench, internals: Internals) -> None:
+    internals(publications_per_archive=3)
     await start(bench)
     async with following(bench) as follower:
         for number in range(8):
@@ -184,9 +183,9 @@ async def test_concurrent_publishers_publish_everything_once(bench: Bench, const
 
 
 async def test_above_the_maximum_everything_is_published_again_and_no_archive_is_left(
-    bench: Bench, constants: Callable[..., None]
+    bench: Bench, internals: Internals
 ) -> None:
-    constants(publications, PUBLICATIONS_PER_ARCHIVE=3, MAX_PUBLICATIONS=9)
+    internals(publications_per_archive=3, most_publications=9)
     await start(bench)
     async with following(bench) as follower:
         while not (head := (await follower.ledger()).head).first:

@@ -1,7 +1,6 @@
 """Scans of an index: complete, ordered, byte for byte, whatever the identifiers are."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -18,6 +17,7 @@ from mappings import TEAM
 from mappings.indices import index_body
 from mappings.stored_document import encode_document
 from tests.indexer.conftest import Bench
+from tests.internals import Internals
 from tests.records import COMPANY_KEY, deletion, envelope
 
 HOSTILE = [
@@ -104,11 +104,11 @@ async def all_of(pages: Any) -> list[Any]:
 
 @pytest.mark.parametrize("size", [1, 3, 7, 20, 21, 22, 5000])
 async def test_rows_are_complete_and_in_the_order_of_the_feed_key_whatever_the_page(
-    context: IndexerContext, index: str, constants: Callable[..., None], size: int
+    context: IndexerContext, index: str, internals: Internals, size: int
 ) -> None:
     identifiers = [f"{number:02}" for number in (*range(20, 10, -1), *range(11))]
     await filled(context, index, identifiers)
-    constants(scan, ROWS_PER_PAGE=size)
+    internals(scan_page_rows=size)
     rows = await all_of(scan.scan_rows(context, index))
     assert [row.id for row in rows] == sorted(identifiers)
     assert len([page async for page in scan.scan_rows(context, index)]) == -(-21 // size)
@@ -132,11 +132,9 @@ async def test_a_row_says_what_the_index_keeps(context: IndexerContext, index: s
     assert await scan.look_up_rows(context, index, ["live", "dead", "absent"]) == looked_up
 
 
-async def test_hostile_identifiers_are_found_again(
-    context: IndexerContext, index: str, constants: Callable[..., None]
-) -> None:
+async def test_hostile_identifiers_are_found_again(context: IndexerContext, index: str, internals: Internals) -> None:
     sources = await filled(context, index, HOSTILE)
-    constants(scan, ROWS_PER_PAGE=2, ROWS_PER_LOOKUP=2, DOCUMENTS_PER_FETCH=2, DOCUMENTS_PER_PAGE=2)
+    internals(scan_page_rows=2, look_up_rows=2, fetched_documents=2, scan_page_documents=2)
     assert {row.id for row in await all_of(scan.scan_rows(context, index))} == set(HOSTILE)
     asked = ["absent", *HOSTILE, "a", "*a*"]
     assert {name: row.id for name, row in (await scan.look_up_rows(context, index, asked)).items()} == {
@@ -150,11 +148,11 @@ async def test_hostile_identifiers_are_found_again(
 @pytest.mark.parametrize("bounds", [(1, 10**9, 1), (3, 10**9, 7), (1000, 1500, 2), (1000, 10**9, 100)])
 @pytest.mark.parametrize("order", ["_seq_no", "sequence", "feed_key"])
 async def test_documents_come_in_the_requested_order_with_their_exact_bytes(
-    context: IndexerContext, index: str, constants: Callable[..., None], order: str, bounds: tuple[int, int, int]
+    context: IndexerContext, index: str, internals: Internals, order: str, bounds: tuple[int, int, int]
 ) -> None:
     identifiers = [f"{number * 7 % 30:02}" for number in range(30)]
     sources = await filled(context, index, identifiers)
-    constants(scan, **dict(zip(("DOCUMENTS_PER_PAGE", "BYTES_PER_PAGE", "_FIRST_PAGE"), bounds, strict=True)))
+    internals(**dict(zip(("scan_page_documents", "scan_page_bytes", "scan_first_page"), bounds, strict=True)))
     found = await all_of(scan.scan_documents(context, index, query={"match_all": {}}, order=order))
     expected = {"_seq_no": identifiers, "sequence": identifiers[::-1], "feed_key": sorted(identifiers)}
     assert [one.id for one in found] == expected[order]
@@ -165,15 +163,15 @@ async def test_documents_come_in_the_requested_order_with_their_exact_bytes(
 
 
 async def test_pages_of_documents_are_bounded_in_bytes_and_in_documents(
-    context: IndexerContext, index: str, constants: Callable[..., None]
+    context: IndexerContext, index: str, internals: Internals
 ) -> None:
     sources = {f"{number:02}": sourced(fields(f"{number:02}", number), b'"%b"' % (b"x" * 5000)) for number in range(25)}
     await fill(context.client, index, sources)
     await refresh_to_seq_nos(context.cluster, index)
-    constants(scan, _FIRST_PAGE=2, BYTES_PER_PAGE=40_000)
+    internals(scan_first_page=2, scan_page_bytes=40_000)
     pages = [len(page) async for page in scan.scan_documents(context, index, query={"match_all": {}}, order="_seq_no")]
     assert pages == [2, 7, 7, 7, 2]
-    constants(scan, DOCUMENTS_PER_PAGE=5)
+    internals(scan_page_documents=5)
     pages = [len(page) async for page in scan.scan_documents(context, index, query={"match_all": {}}, order="_seq_no")]
     assert pages == [2, 5, 5, 5, 5, 3]
 
@@ -202,10 +200,10 @@ async def test_what_was_written_is_counted_and_made_visible(context: IndexerCont
 
 
 async def test_a_scan_that_is_left_leaves_nothing_running(
-    context: IndexerContext, index: str, constants: Callable[..., None]
+    context: IndexerContext, index: str, internals: Internals
 ) -> None:
     await filled(context, index, [f"{number}" for number in range(10)])
-    constants(scan, ROWS_PER_PAGE=2)
+    internals(scan_page_rows=2)
     pages = scan.scan_rows(context, index)
     assert [row.id for row in await anext(pages)] == ["0", "1"]
     assert pages_in_flight() == 1

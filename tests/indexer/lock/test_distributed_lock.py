@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -21,6 +20,7 @@ from mappings import COMPANY, TEAM
 from tests.indexer.bulk_writes import created_index
 from tests.indexer.client_requests import before, behind, lose
 from tests.indexer.conftest import Bench
+from tests.internals import Internals
 from tests.records import envelope
 from tests.waiting import Hurry, until_true
 
@@ -78,17 +78,6 @@ async def acquired(bench: Bench, seconds: float = 0, notices: list[str] | None =
 
 def nothing() -> None:
     """Let a request be sent."""
-
-
-@pytest.fixture
-def timing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Set intervals of locks, which are no settings: holders and those who wait must have the same."""
-
-    def set_to(**changes: object) -> None:
-        for name, value in changes.items():
-            monkeypatch.setattr(lock_module, name, value)
-
-    return set_to
 
 
 @pytest.fixture
@@ -218,8 +207,8 @@ async def test_a_blocked_control_index_is_named_with_what_to_do(bench: Bench) ->
         await acquired(bench)
 
 
-async def test_heartbeats_continue_while_the_lock_is_held(bench: Bench, timing: Callable[..., None]) -> None:
-    timing(HEARTBEAT_SECONDS=0.02)
+async def test_heartbeats_continue_while_the_lock_is_held(bench: Bench, internals: Internals) -> None:
+    internals(lock_heartbeat_seconds=0.02)
     async with acquire_lock(bench.client, bench.connection.control_index):
         latest = first = await lock_store(bench).read()
         while latest == first:
@@ -241,8 +230,8 @@ async def test_a_lost_connection_ends_no_run_that_verifies_its_lock(bench: Bench
     assert await lock_state(bench) == LockState(1, None)
 
 
-async def test_a_heartbeat_that_hangs_is_abandoned_for_the_next(bench: Bench, timing: Callable[..., None]) -> None:
-    timing(HEARTBEAT_SECONDS=0.02, _HEARTBEAT_TIMEOUT_SECONDS=0.5)
+async def test_a_heartbeat_that_hangs_is_abandoned_for_the_next(bench: Bench, internals: Internals) -> None:
+    internals(lock_heartbeat_seconds=0.02, lock_heartbeat_timeout_seconds=0.5)
     enough = asyncio.Event()
     with before(bench.client, WRITE, nothing, asyncio.Event().wait, nothing, enough.set):
         async with acquire_lock(bench.client, bench.connection.control_index):
@@ -261,10 +250,10 @@ async def test_a_heartbeat_that_arrives_late_does_not_keep_the_lock(bench: Bench
 
 
 async def test_a_run_that_is_stopped_while_it_gives_its_lock_back_is_stopped(
-    bench: Bench, timing: Callable[..., None]
+    bench: Bench, internals: Internals
 ) -> None:
     is_beating, is_ending, may_end = asyncio.Event(), asyncio.Event(), asyncio.Event()
-    timing(HEARTBEAT_SECONDS=0.0)
+    internals(lock_heartbeat_seconds=0.0)
 
     async def slow() -> None:
         is_beating.set()
@@ -302,13 +291,13 @@ async def test_a_wait_of_zero_seconds_refuses_at_the_first_poll(bench: Bench) ->
 
 
 async def test_a_silent_foreign_holder_is_taken_over_by_a_wait_of_just_its_silence(
-    bench: Bench, timing: Callable[..., None]
+    bench: Bench, internals: Internals
 ) -> None:
-    timing(HOLDER_TIMEOUT_SECONDS=60.0)
+    internals(lock_holder_timeout_seconds=60.0)
     await hold(bench, lock_holder())
     with pytest.raises(LockedError, match="Process 1 on elsewhere"):
         await acquired(bench, 0.2)
-    timing(HOLDER_TIMEOUT_SECONDS=1.0)
+    internals(lock_holder_timeout_seconds=1.0)
     notices: list[str] = []
     taken = await acquired(bench, 1.0, notices)
     assert (taken.token, taken.taken_over_from) == (8, "brokerage-run-7-other")
@@ -317,10 +306,12 @@ async def test_a_silent_foreign_holder_is_taken_over_by_a_wait_of_just_its_silen
     ]
 
 
-async def test_a_foreign_holder_with_heartbeats_is_not_taken_over(bench: Bench, timing: Callable[..., None]) -> None:
+async def test_a_foreign_holder_with_heartbeats_is_not_taken_over(bench: Bench, internals: Internals) -> None:
     await hold(bench, lock_holder())
     # So much of the time goes by between two looks at the clock.
-    timing(HOLDER_TIMEOUT_SECONDS=0.5, _POLL_SECONDS=0.0, _NOTICE_INTERVAL_SECONDS=1.0, time=Hurry(0.05))
+    internals(
+        lock_holder_timeout_seconds=0.5, lock_poll_seconds=0.0, lock_notice_interval_seconds=1.0, lock_time=Hurry(0.05)
+    )
     notices: list[str] = []
     beats = [lambda: hold(bench, lock_holder())] * 1_000
     with (
@@ -347,17 +338,15 @@ async def test_a_released_lock_goes_to_the_waiting_run(bench: Bench) -> None:
     assert (second.token, second.taken_over_from) == (first.token + 1, None)
 
 
-async def test_each_of_many_waiting_runs_gets_the_lock_once(bench: Bench, timing: Callable[..., None]) -> None:
-    timing(_POLL_SECONDS=0.02)
+async def test_each_of_many_waiting_runs_gets_the_lock_once(bench: Bench, internals: Internals) -> None:
+    internals(lock_poll_seconds=0.02)
     locks = await asyncio.gather(*(acquired(bench, 60) for _ in range(5)))
     assert sorted(lock.token for lock in locks) == [1, 2, 3, 4, 5]
 
 
-async def test_a_holder_sees_the_request_of_a_waiting_run_while_it_lasts(
-    bench: Bench, timing: Callable[..., None]
-) -> None:
+async def test_a_holder_sees_the_request_of_a_waiting_run_while_it_lasts(bench: Bench, internals: Internals) -> None:
     # A waiting run renews its request each second: on a busy machine that takes longer than a request lasts.
-    timing(time=Hurry(0.0))
+    internals(lock_time=Hurry(0.0))
     assert lock_module._REQUEST_TTL_SECONDS > 2 * lock_module._POLL_SECONDS
     requests: list[int | None] = [None]
 
@@ -377,9 +366,9 @@ async def test_a_holder_sees_the_request_of_a_waiting_run_while_it_lasts(
         assert not await lock.is_requested()
 
 
-async def test_the_request_of_a_killed_waiter_expires(bench: Bench, timing: Callable[..., None]) -> None:
+async def test_the_request_of_a_killed_waiter_expires(bench: Bench, internals: Internals) -> None:
     async with acquire_lock(bench.client, bench.connection.control_index) as lock:
         await lock_store(bench).request()
         assert await lock.is_requested()
-        timing(_REQUEST_TTL_SECONDS=0.0)
+        internals(lock_request_ttl_seconds=0.0)
         assert not await lock.is_requested()

@@ -1,27 +1,25 @@
 """Merged teams that updates have fragmented, for the tests of compaction."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-import cluster.index_state as index_wear_bounds
 from cluster.index_state import IndexFragmentation
 from indexer import Compaction, compact
 from indexer.generations.lifecycle import index_fragmentation
-from indexer.maintenance import compaction
 from mappings import COMPANY, TEAM
 from tests.indexer.conftest import Bench
+from tests.internals import Internals
 from tests.records import envelope
 
 TEAMS, UPDATED = 60, 6
 
 
 @pytest.fixture
-def small_bounds(constants: Callable[..., None]) -> None:
+def small_bounds(internals: Internals) -> None:
     """Merge few records, on a busy machine, without the half minute until Elasticsearch gives up what was deleted."""
-    constants(compaction, _LONGEST_SECONDS=0.0, MAX_LOAD=100)
-    constants(index_wear_bounds, FEWEST_DELETED=1)
+    internals(compaction_longest_seconds=0.0, compaction_most_load=100)
+    internals(fewest_deleted=1)
 
 
 def team(number: int, name: str, minute: int) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Compaction: what is fragmented is merged, whatever happens to the command, and nothing is lost."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -9,7 +8,6 @@ from typing import Any
 import orjson
 import pytest
 
-import cluster.index_state as index_wear_bounds
 from indexer import Compaction, CompactionOutcome, compact
 from indexer.errors import ElasticsearchError
 from indexer.generations.lifecycle import index_fragmentation
@@ -24,6 +22,7 @@ from tests.indexer.conftest import Bench
 from tests.indexer.expected_state import at_stage
 from tests.indexer.faults.end_state import second_bench
 from tests.indexer.maintenance.conftest import TEAMS, UPDATED, compact_teams, fragment, fragmentation, team
+from tests.internals import Internals
 from tests.network.bulk_proxy import RequestProxy
 from tests.network.http import Reply, Request
 from tests.waiting import until
@@ -37,12 +36,12 @@ def shards(request: pytest.FixtureRequest) -> int:
 
 @pytest.mark.parametrize("shards", [1], ids=["1 and 3"])
 @pytest.mark.usefixtures("small_bounds")
-async def test_fragmented_indices_are_merged(bench: Bench, constants: Callable[..., None]) -> None:
+async def test_fragmented_indices_are_merged(bench: Bench, internals: Internals) -> None:
     """Elasticsearch keeps deleted documents for copies of a shard; once it gives them up, no gap is left.
 
     That takes half a minute, so one shard and several are waited for together.
     """
-    constants(compaction, _LONGEST_SECONDS=300.0)
+    internals(compaction_longest_seconds=300.0)
     await asyncio.gather(*(merge_fragmented(bench_with(bench, shards), shards) for shards in (1, 3)))
 
 
@@ -69,13 +68,13 @@ async def merge_fragmented(bench: Bench, shards: int) -> None:
     assert await bench.served(TEAM) == served
 
 
-async def test_what_is_within_the_bounds_stays_as_it_is(fragmented: Bench, constants: Callable[..., None]) -> None:
-    constants(index_wear_bounds, MAX_DELETED=0.9)
+async def test_what_is_within_the_bounds_stays_as_it_is(fragmented: Bench, internals: Internals) -> None:
+    internals(most_deleted=0.9)
     before = await fragmentation(fragmented)
     done = await compact_teams(fragmented)
     assert (done.outcome, done.after.segments if done.after else 0) == (CompactionOutcome.SOUND, before.segments)
     assert (await fragmentation(fragmented)) == before
-    constants(index_wear_bounds, MAX_SEGMENTS=1)
+    internals(most_segments=1)
     assert (await compact_teams(fragmented)).outcome is CompactionOutcome.COMPACTED
     assert (await fragmentation(fragmented)).segments == 1
     assert (await compact_teams(fragmented)).outcome is CompactionOutcome.SOUND
@@ -106,14 +105,12 @@ def replaced(answer: dict[str, Any]) -> Act:
     return lambda _: orjson.dumps(answer)
 
 
-async def test_a_merge_of_a_command_that_was_killed_is_followed(
-    fragmented: Bench, constants: Callable[..., None]
-) -> None:
+async def test_a_merge_of_a_command_that_was_killed_is_followed(fragmented: Bench, internals: Internals) -> None:
     """The next command finds the task, begins none, and reports the whole."""
     live = f"{fragmented.connection.alias(TEAM)}-v0001"
     begun = await MergeTasks(fragmented.engine()).start(live)
     task = {"nodes": {"n": {"tasks": {begun: {"headers": {"X-Opaque-Id": f"brokerage-compact-{live}"}}}}}}
-    constants(index_wear_bounds, MAX_DELETED=0.9)
+    internals(most_deleted=0.9)
     with (
         behind(fragmented.client, "GET /_tasks?", replaced(task)),
         before(fragmented.client, "POST /_forcemerge") as merges,
@@ -146,9 +143,9 @@ class UnansweredTasks(RequestProxy):
 
 
 async def test_a_killed_command_leaves_nothing_that_the_next_does_not_finish(
-    fragmented: Bench, constants: Callable[..., None]
+    fragmented: Bench, internals: Internals
 ) -> None:
-    constants(index_wear_bounds, MAX_DELETED=0.9, MAX_SEGMENTS=1)
+    internals(most_deleted=0.9, most_segments=1)
     proxy = UnansweredTasks(fragmented.connection.url[0])
     async with (
         proxy.running() as address,
@@ -196,10 +193,10 @@ async def test_merges_that_are_lost_again_and_again_are_an_error(fragmented: Ben
         await compact_teams(fragmented)
 
 
-async def test_deleted_documents_that_stay_are_reported(fragmented: Bench, constants: Callable[..., None]) -> None:
+async def test_deleted_documents_that_stay_are_reported(fragmented: Bench, internals: Internals) -> None:
     """They are held for a copy of a shard; the merge drops what it can, once."""
     # Elasticsearch gives them up within half a minute, which on a busy machine may have passed.
-    constants(compaction, _retained=lambda _: 0.0)
+    internals(compaction_retained=lambda _: 0.0)
     kept = {"index.soft_deletes.retention.operations": 1_000}
     await fragmented.client.indices.put_settings(index=fragmented.connection.alias(TEAM), settings=kept)
     await fragmented.update({TEAM: [team(at, "held", 51) for at in range(20)]})
@@ -270,17 +267,15 @@ def loaded(percent: int) -> Act:
     return change
 
 
-async def test_a_busy_cluster_is_waited_for_and_then_given_up(
-    fragmented: Bench, constants: Callable[..., None]
-) -> None:
-    constants(compaction, _LOAD_POLL_SECONDS=0.0, MAX_LOAD=50, _LONGEST_WAIT_SECONDS=0.0)
+async def test_a_busy_cluster_is_waited_for_and_then_given_up(fragmented: Bench, internals: Internals) -> None:
+    internals(compaction_load_poll_seconds=0.0, compaction_most_load=50, compaction_longest_wait_seconds=0.0)
     with (
         behind(fragmented.client, "GET /_nodes/stats/os", loaded(99)),
         pytest.raises(ElasticsearchError, match=r"used 99 % of its processors, more than 50 %"),
     ):
         await compact_teams(fragmented)
     assert (await fragmentation(fragmented)).is_fragmented
-    constants(compaction, _LONGEST_WAIT_SECONDS=3600.0)
+    internals(compaction_longest_wait_seconds=3600.0)
     with behind(fragmented.client, "GET /_nodes/stats/os", loaded(99), loaded(10)) as looks:
         assert (await compact_teams(fragmented)).outcome is CompactionOutcome.COMPACTED
     assert looks.count == 2

@@ -1,16 +1,14 @@
 """`brokerage index compact` and `index status` as an operator meets them."""
 
-from collections.abc import Callable
-
 import orjson
 import pytest
 
 from indexer import status
-from indexer.maintenance import compaction
 from indexer.maintenance.compaction import MergeState, MergeTasks
 from tests.indexer.command.test_command import run
 from tests.indexer.conftest import Bench
 from tests.indexer.maintenance.conftest import fragmentation
+from tests.internals import Internals
 
 
 @pytest.fixture(params=[1, 3])
@@ -20,16 +18,14 @@ def shards(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.mark.parametrize("shards", [3])  # it waits half a minute; how one shard is merged is in test_compaction
-async def test_status_shows_the_fragmentation_and_says_what_to_do(
-    fragmented: Bench, constants: Callable[..., None]
-) -> None:
+async def test_status_shows_the_fragmentation_and_says_what_to_do(fragmented: Bench, internals: Internals) -> None:
     (state,) = [found for found in await status(fragmented.engine()) if found.resource == "teams"]
     assert state.fragmentation == await fragmentation(fragmented)
     _, out, _ = await run(fragmented, "status", COLUMNS="200")
     header = next(line for line in out.splitlines() if "Segments" in line)
     assert header.split().index("Fragmented") + 1 == header.split().index("Segments")
     assert "Run `brokerage index compact teams`." in out
-    constants(compaction, _LONGEST_SECONDS=300.0)
+    internals(compaction_longest_seconds=300.0)
     code, text, _ = await run(fragmented, "compact")
     assert code == 0
     lines = text.splitlines()

@@ -1,16 +1,15 @@
 """Names of agents and offices are filled where the source of a listing lacks them, and follow their changes."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from indexer import names as names_module
 from indexer import rollback
 from indexer.source.opener import open_source
 from indexer.verify.verification import verify_against_source
 from mappings import AGENT, COMPANY, LISTING, OFFICE, SOLD_LISTING, Resource
 from tests.indexer.conftest import Bench
+from tests.internals import Internals
 from tests.records import deletion, envelope, identifier_of
 
 ANN, BOB = identifier_of(AGENT, "ann"), identifier_of(AGENT, "bob")
@@ -180,11 +179,9 @@ async def test_the_names_of_a_rolled_back_generation_are_those_of_now(bench: Ben
     assert await names(bench) == {"a": "Ann Ray"}
 
 
-async def test_a_run_that_has_carried_enough_leaves_the_rest_to_the_next(
-    bench: Bench, constants: Callable[..., None]
-) -> None:
+async def test_a_run_that_has_carried_enough_leaves_the_rest_to_the_next(bench: Bench, internals: Internals) -> None:
     await start(bench, *(listing(identifier=f"l{number}") for number in range(60)))
-    constants(names_module, MAX_CARRIED=20)
+    internals(most_carried_names=20)
     found = [await bench.update({AGENT: [agent(2, name="Ann Ray")]}) for _ in range(4)]
     assert set((await names(bench)).values()) == {"Ann Ray"}
     assert "More listings wait for theirs" in found[0].notes[0]

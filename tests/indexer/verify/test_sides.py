@@ -1,6 +1,5 @@
 """A running verification: many differences at once, stored bytes, bad lines, updates meanwhile, two generations."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -27,14 +26,15 @@ from tests.indexer.verify.verification_cases import (
     teams,
     verified,
 )
+from tests.internals import Internals
 
 
 @both_modes
 @pytest.mark.parametrize("held", [8, 10_000])
 async def test_however_many_buckets_differ_each_record_is_named_once(
-    bench: Bench, constants: Callable[..., None], held: int, full: bool
+    bench: Bench, internals: Internals, held: int, full: bool
 ) -> None:
-    constants(verification, MAX_RECORDS_IN_MEMORY=held, _RECORDS_PER_LOOKUP=7)
+    internals(verification_most_records=held, verification_look_up_records=7)
     await bench.build({TEAM: teams(100)})
     lost, others = [f"t{number}" for number in range(0, 100, 4)], [f"u{number}" for number in range(15)]
     assert len({coarse_bucket(name) for name in [*lost, *others]}) > 30
@@ -46,8 +46,8 @@ async def test_however_many_buckets_differ_each_record_is_named_once(
     assert (result.compared, list(differing_ids(result))) == (115, ["missing"])
 
 
-def test_buckets_are_held_together_up_to_the_bound(constants: Callable[..., None]) -> None:
-    constants(verification, MAX_RECORDS_IN_MEMORY=10)
+def test_buckets_are_held_together_up_to_the_bound(internals: Internals) -> None:
+    internals(verification_most_records=10)
     sizes = [4, 6, 1, 0, 30, 2, 8]
     assert verification._groups([0, 1, 2, 3, 4, 5, 6], sizes) == [[0, 1], [2, 3], [4], [5, 6]]
     assert verification._groups([], sizes) == []
@@ -97,8 +97,8 @@ async def test_what_was_written_before_is_visible_to_the_comparison(bench: Bench
     assert differing_ids(await verified(bench)) == {"missing": ["t3"]}
 
 
-async def test_a_thousand_are_named_and_all_are_counted(bench: Bench, constants: Callable[..., None]) -> None:
-    constants(verification, MAX_NAMED=4)
+async def test_a_thousand_are_named_and_all_are_counted(bench: Bench, internals: Internals) -> None:
+    internals(verification_most_named=4)
     await bench.build({TEAM: teams(2)})
     result = await verified(bench, [*teams(12), *([b"{"] * 6)])
     assert (result.counts[DifferenceKind.MISSING], len(result.named[DifferenceKind.MISSING])) == (10, 4)

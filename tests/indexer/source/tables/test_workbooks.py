@@ -3,7 +3,6 @@
 import datetime as dt
 import sys
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,9 @@ from openpyxl import Workbook
 from indexer import SourceError, open_source
 from indexer.drafting.map_draft import draft_map
 from indexer.source.lines import SourceLine
-from indexer.source.tables import workbooks
 from indexer.source.tables.table_source import TableSource
 from mappings import LISTING
+from tests.internals import Internals
 
 _MAP = """
 [listings]
@@ -107,10 +106,10 @@ def test_formulas_without_saved_values_are_refused(tmp_path: Path) -> None:
 
 
 def test_what_unpacks_to_too_much_or_is_no_workbook_is_refused(
-    tmp_path: Path, constants: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, internals: Internals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path, _HEADER, *[_ROW] * 1_000)
-    constants(workbooks, _MAX_BYTES=50_000)
+    internals(largest_workbook_bytes=50_000)
     with pytest.raises(SourceError, match=r"listings.xlsx unpacks to more than 0 MB: save the sheet as CSV"):
         read(tmp_path)
     with zipfile.ZipFile(tmp_path / "listings.xlsx", "w") as archive:
