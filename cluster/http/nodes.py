@@ -281,7 +281,7 @@ class ReadingNode(AiohttpHttpNode):
             raise ValueError("Fingerprints are verified by the SSL context: see `cluster.tls`.")
         if config.http_compress:
             raise ValueError("Compressed responses are not supported.")
-        self.health = NodeHealth(self.base_url, self._probe, self._close_idle)
+        self.health = NodeHealth(self.base_url, self.probe, self._close_idle)
         self._idle: list[NodeConnection] = []
         self._is_closed = False
         self._last_headers: Mapping[str, str] = {}
@@ -385,7 +385,7 @@ class ReadingNode(AiohttpHttpNode):
             raise ConnectionRefusedError("The host does not accept connections.") from error
         return connection
 
-    async def _probe(self) -> None:
+    async def probe(self) -> None:
         """Send a request that Elasticsearch never queues, over a new connection, with the last headers."""
         connection = await self._connect()
         try:

@@ -81,7 +81,7 @@ class UpdateWriter:
         """
         restamped: set[str] = set()
         for _ in range(_MAX_ATTEMPTS):
-            session = await self._open_session()
+            session = await self.open_session()
             lost, self._lost = self._lost, {}
             restamped |= lost.keys()
             try:
@@ -94,7 +94,8 @@ class UpdateWriter:
                 await self.release()
         raise LockedError(f"The lock of {self._resource.alias} was lost {_MAX_ATTEMPTS} times; the update stopped.")
 
-    async def _open_session(self) -> WriteSession:
+    async def open_session(self) -> WriteSession:
+        """Return the session, opened if there is none."""
         if self._session is None:
             session = await self._enter_session()
             _require_declared_fields(session, self._resource)

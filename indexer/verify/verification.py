@@ -193,7 +193,7 @@ class BucketComparison:
             else:
                 self.result.compared += expected.digests[bucket].count
         sizes = [max(pair) for pair in zip(expected.sizes, indexed.sizes, strict=True)]
-        for group in _groups(differing, sizes):
+        for group in buckets_together(differing, sizes):
             await self._compare_records(frozenset(group), reference, index)
 
     async def _digests(self, reference: RecordedSide, index: RecordedSide) -> tuple[_BucketDigests, _BucketDigests]:
@@ -259,7 +259,7 @@ class BucketComparison:
                     self.result.add(kind, *sides)
 
 
-def _groups(buckets: Iterable[int], sizes: Sequence[int]) -> list[list[int]]:
+def buckets_together(buckets: Iterable[int], sizes: Sequence[int]) -> list[list[int]]:
     """Group buckets by at most `MAX_RECORDS_IN_MEMORY` records; a larger bucket is a group of its own."""
     groups: list[list[int]] = []
     size = 0

@@ -314,7 +314,7 @@ class AuditLog:
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         """Keep texts of at most `max_bytes` that are not written yet."""
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self._unread = deque[tuple[str, "Sequence[SentRecords]", bool, int]]()
         self._open: dict[_RowKey, AuditRow] = {}
         self._closed = deque[AuditRow]()
@@ -347,7 +347,7 @@ class AuditLog:
             page = SentPage(at, sent.sequences.get(alias, 0))
             if not identifiers:
                 continue
-            if self.pending_bytes >= self._max_bytes:
+            if self.pending_bytes >= self.max_bytes:
                 self._lose(len(identifiers), at)
                 continue
             row = self._row(_RowKey(key_id, alias, state, unchanged), at)

@@ -110,18 +110,19 @@ class AuditStore:
 
     async def sent(self, resource: str, identifiers: Sequence[str]) -> AsyncIterator[SentRecord]:
         """Yield every time that a record was sent; `identifiers` are its spellings. Raises NoAudit."""
-        async for row in self._documents(holding_clauses(resource, identifiers)):
+        async for row in self.documents(holding_clauses(resource, identifiers)):
             for page in pages_with(row["pages"], identifiers):
                 yield SentRecord(row["key_id"], resource, row["state"], row["unchanged"], page)
 
     async def coverage(self) -> AuditCoverage:
         """Return the times for which the audit is complete, and what is known to be missing. Raises NoAudit."""
         found = AuditCoverage()
-        async for document in self._documents([{"terms": {"kind": [SESSION, GAP]}}]):
+        async for document in self.documents([{"terms": {"kind": [SESSION, GAP]}}]):
             found.add(document)
         return found
 
-    async def _documents(self, clauses: list[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
+    async def documents(self, clauses: list[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
+        """Yield the stored documents that match all clauses; raise NoAudit without an index."""
         try:
             await self._client.indices.refresh(index=self._alias)
             pit = (await self._client.open_point_in_time(index=self._alias, keep_alive=_KEEP_ALIVE))["id"]

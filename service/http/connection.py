@@ -311,7 +311,7 @@ class ServiceRunner(web.AppRunner):
             keepalive_timeout=settings.keepalive_seconds,
             **_CONNECTION_OPTIONS,
         )
-        self._drain_seconds = settings.deadline_seconds + _MARGIN_SECONDS
+        self.longest_drain_seconds = settings.deadline_seconds + _MARGIN_SECONDS
 
     def drain(self) -> None:
         """Send `Connection: close` with every response from now on, and close the connection after it."""
@@ -343,7 +343,7 @@ class ServiceRunner(web.AppRunner):
         """
         server, loop = self.server, asyncio.get_running_loop()
         idle_until = loop.time() + idle_seconds
-        while server is not None and server.connections and loop.time() < idle_until + self._drain_seconds:
+        while server is not None and server.connections and loop.time() < idle_until + self.longest_drain_seconds:
             for connection in server.connections:
                 if isinstance(connection, HttpConnection) and loop.time() >= idle_until:
                     connection.close_idle()

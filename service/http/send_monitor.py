@@ -105,7 +105,7 @@ class SendMonitor:
     def pause(self, connection: SendingConnection) -> None:
         """Count what a transport keeps, now that it is over the high-water mark."""
         # The parts of a body are slices of one buffer, which stays in memory until the last of them is sent.
-        unsent = max(_unsent(connection), connection.response_bytes)
+        unsent = max(buffered_bytes(connection), connection.response_bytes)
         self._paused[connection] = connection.key_id, unsent
         self._bytes_by_key[connection.key_id] += unsent
         self._responses_by_key[connection.key_id] += 1
@@ -168,7 +168,7 @@ class SendMonitor:
 
     def _withdraw(self) -> None:
         withdrawn = [
-            connection for connection in self._connections if connection.is_withdrawn() and _has_more(connection)
+            connection for connection in self._connections if connection.is_withdrawn() and has_more(connection)
         ]
         for connection in withdrawn:
             _reset(connection)
@@ -178,13 +178,13 @@ class SendMonitor:
             _log.warning("Closed %d connections: keys are revoked or may read less: %s.", len(withdrawn), keys)
 
     def _has_stalled(self, connection: SendingConnection, now: float) -> bool:
-        if not (unsent := _unsent(connection)):
+        if not (unsent := buffered_bytes(connection)):
             self._periods.pop(connection, None)
             return False
         period, limits = self._periods.get(connection), self.limits
         if period is not None and now < period.started_at + limits.stall_seconds:
             return False
-        acknowledged = _acknowledged(connection)
+        acknowledged = acknowledged_bytes(connection)
         self._periods[connection] = _Period(now, acknowledged, unsent)
         if period is None:
             return False
@@ -217,13 +217,14 @@ def _tcp_socket(transport: asyncio.Transport) -> socket.socket | None:
     return None if handle is None or handle.family == socket.AF_UNIX else handle
 
 
-def _unsent(connection: SendingConnection) -> int:
+def buffered_bytes(connection: SendingConnection) -> int:
+    """Return how many bytes this process still keeps for a client."""
     return 0 if connection.client is None else connection.client.get_write_buffer_size()
 
 
-def _has_more(connection: SendingConnection) -> bool:
+def has_more(connection: SendingConnection) -> bool:
     """Whether anything of a response is still to reach the client."""
-    if connection.is_sending or _unsent(connection):
+    if connection.is_sending or buffered_bytes(connection):
         return True
     handle = None if connection.client is None else _tcp_socket(connection.client)
     if handle is None:
@@ -245,7 +246,7 @@ def _abort(connection: SendingConnection) -> None:
         connection.client.abort()
 
 
-def _acknowledged(connection: SendingConnection) -> int:
+def acknowledged_bytes(connection: SendingConnection) -> int:
     """Return a number that grows with the bytes that the client has received."""
     handle = None if connection.client is None else _tcp_socket(connection.client)
     if handle is not None and hasattr(socket, "TCP_INFO"):
@@ -253,7 +254,7 @@ def _acknowledged(connection: SendingConnection) -> int:
         if len(info) >= _ACKNOWLEDGED_OFFSET + _uint64.size:
             return int(_uint64.unpack_from(info, _ACKNOWLEDGED_OFFSET)[0])
     # Between two writes.
-    return -_unsent(connection)
+    return -buffered_bytes(connection)
 
 
 SEND_MONITOR = web.AppKey("send monitor", SendMonitor)

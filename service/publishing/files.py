@@ -223,7 +223,7 @@ class PublicationFiles:
     """
 
     def __init__(self, target: PublishTarget, folder: Path, publication: str, *, are_changes: bool = False) -> None:
-        self._target, self._folder, self._are_changes = target, folder, are_changes
+        self._target, self.folder, self._are_changes = target, folder, are_changes
         self._stem = f"{publication}-{'c' if are_changes else '0'}"
         self._open: _OpenFile | None = None
         self._done: list[list[PublishedFile]] = []
@@ -236,9 +236,9 @@ class PublicationFiles:
 
     def add(self, lines: bytes) -> None:
         if self._open is None:
-            stem = self._folder / f"{self._stem}{len(self._done) + 1:04}"
+            stem = self.folder / f"{self._stem}{len(self._done) + 1:04}"
             tables = None if self._are_changes else self._target.open_tables
-            self._open = _OpenFile(self._target, stem, self._folder.name, tables)
+            self._open = _OpenFile(self._target, stem, self.folder.name, tables)
         self._open.add(lines)
         if self._open.size >= FILE_BYTES:
             self._finish_file()
@@ -256,9 +256,9 @@ class PublicationFiles:
     def discard(self) -> None:
         """Delete all of them."""
         self.abandon()
-        for name in self._target.contents(self._folder):
+        for name in self._target.contents(self.folder):
             if name.startswith(self._stem):
-                self._target.delete(self._folder / name)
+                self._target.delete(self.folder / name)
 
     def _finish_file(self) -> None:
         if self._open is not None:

@@ -91,7 +91,7 @@ class ResoClient:
         has_token = bool(settings.token or settings.token_url)
         if has_token and is_exposed(root) and not settings.allow_http:
             raise SourceError(exposed_message("URL", "the access token"))
-        self._root = root.rstrip("/")
+        self.root = root.rstrip("/")
         self._settings = settings
         self._tokens = AccessTokenProvider(settings, RefreshTokens(mirror) if mirror else None)
         windows = list(dialect.limits.overridden(settings).windows())
@@ -128,7 +128,7 @@ class ResoClient:
         With `has_next_links`, `$top` requests the page size only where `Prefer` cannot: OData defines `$top` as the
         total number of records to return, so a source may end the result there, without a next link.
         """
-        url = f"{self._root}/{query.entity}{query.path}?{query.query_string}"
+        url = f"{self.root}/{query.entity}{query.path}?{query.query_string}"
         has_top = query.page_size is not None and query.top is None and BY_TOP in self._size_by
         has_top = has_top and not (has_next_links and BY_PREFER in self._size_by)
         request = _Request(query.entity, url, page_size=query.page_size, has_top=has_top)
@@ -164,20 +164,20 @@ class ResoClient:
 
     def _address(self, entity: str, link: str) -> str:
         """Return the address of a next link at the source's own scheme and port; raise SourceError for other hosts."""
-        root, given = urlsplit(self._root), self._resolved(entity, link)
+        root, given = urlsplit(self.root), self._resolved(entity, link)
         if given.hostname != root.hostname:
             raise SourceError(f"{entity}: the source sends a next link to another host: {given.hostname}.")
         return given._replace(scheme=root.scheme, netloc=root.netloc).geturl()
 
     def _resolved(self, entity: str, link: str) -> SplitResult:
         try:
-            return urlsplit(urljoin(f"{self._root}/", link))
+            return urlsplit(urljoin(f"{self.root}/", link))
         except ValueError as error:
             raise SourceError(f"{entity}: the source sends a next link that is not a URL: {error}.") from None
 
     async def fetch_record(self, query: ODataQuery, key: str) -> dict[str, Any] | None:
         """Return a record by the literal of its key, None if the source has no such record."""
-        url = f"{self._root}/{query.entity}({quote(key, safe='')})?{query.query_string}"
+        url = f"{self.root}/{query.entity}({quote(key, safe='')})?{query.query_string}"
         try:
             return await self._with_retries(_Request(query.entity, url), lambda response: decode_record(response.body))
         except SourceRejectedError as error:
@@ -188,12 +188,12 @@ class ResoClient:
     async def fetch_metadata(self, decode: Callable[[bytes], Decoded]) -> Decoded:
         """Return the decoded `$metadata` document (XML); raise SourceError."""
         request = _Request(
-            "$metadata", f"{self._root}/$metadata", "application/xml", retry_seconds=_FIRST_REQUEST_SECONDS
+            "$metadata", f"{self.root}/$metadata", "application/xml", retry_seconds=_FIRST_REQUEST_SECONDS
         )
         try:
             return await self._with_retries(request, lambda response: decode(response.body))
         except SourceRejectedError as error:
-            raise SourceError(f"{error} Is {self._root} the root of a RESO Web API?") from None
+            raise SourceError(f"{error} Is {self.root} the root of a RESO Web API?") from None
 
     async def _with_retries(self, request: _Request, decode: Callable[[_Response], Decoded]) -> Decoded:
         """Send a request until a response decodes, within the retry limit of the settings."""
@@ -202,7 +202,7 @@ class ResoClient:
             try:
                 return decode(await self._send(request))
             except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError):
-                raise SourceError(f"{self._root} is not a valid HTTP URL.") from None
+                raise SourceError(f"{self.root} is not a valid HTTP URL.") from None
             except (
                 aiohttp.ClientError,
                 TimeoutError,
