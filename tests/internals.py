@@ -3,7 +3,7 @@
 Each is named here alone, so that a constant that moves changes one line.
 """
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +16,16 @@ from prometheus_client import REGISTRY
 
 from brokerage_feed.copy_updater import CopyUpdater
 from brokerage_feed.published_files import FileUpdater
-from cluster.http.nodes import ReadingNode
+from cluster.http.nodes import NodeConnection, NodeHealth, ReadingNode
+from service.health.monitor import HealthMonitor
 from service.http.send_monitor import SendMonitor
 from service.search.cached_value import CacheAges
 from service.search.engine import SearchEngine
 from service.search.placement import ShardTable
 from service.services import SERVICES
+
+# Sends a request to Elasticsearch: its method, target, body, and time in seconds.
+Attempt = Callable[..., Awaitable[tuple[int, bytes]]]
 
 _PLACES = {
     "absent_resource_seconds": "brokerage_feed.copy_updater._ABSENT_SECONDS",
@@ -35,10 +39,12 @@ _PLACES = {
     "background_turn_seconds": "service.background._TURN_SECONDS",
     "cache_refresh_timeout_seconds": "service.search.cached_value._REFRESH_TIMEOUT_SECONDS",
     "cache_time": "service.search.cached_value.time",
+    "changes_search": "service.changes.changes._search",
     "check_timeout": "service.health.checks._REQUEST_TIMEOUT_SECONDS",
     "cluster_first_pause_seconds": "cluster.client._INITIAL_SECONDS",
     "cluster_longest_pause_seconds": "cluster.client._MAX_SECONDS",
     "cluster_pauses_seconds": "cluster.client._PAUSES_SECONDS",
+    "cluster_warnings": "cluster.client._warnings",
     "compaction_load_poll_seconds": "indexer.maintenance.compaction._LOAD_POLL_SECONDS",
     "compaction_longest_seconds": "indexer.maintenance.compaction._LONGEST_SECONDS",
     "compaction_longest_wait_seconds": "indexer.maintenance.compaction._LONGEST_WAIT_SECONDS",
@@ -58,7 +64,9 @@ _PLACES = {
     "document_set_page": "service.search.shared_state._PAGE_SIZE",
     "document_set_reread": "service.search.shared_state._REREAD",
     "encode_response": "service.operation.encode_response",
+    "engine_search": "service.search.engine.SearchEngine._search",
     "export_call_bytes": "service.exports.files._CALL_BYTES",
+    "export_send": "service.exports.operations._send",
     "feed_sleep": "brokerage_feed.http_client.sleep",
     "fetched_documents": "indexer.scan.DOCUMENTS_PER_FETCH",
     "fewest_deleted": "cluster.index_state.FEWEST_DELETED",
@@ -116,6 +124,7 @@ _PLACES = {
     "readiness_timeout": "service.health.monitor._READ_TIMEOUT_SECONDS",
     "redis_connect_timeout": "service.redis.buckets._CONNECT_TIMEOUT_SECONDS",
     "redis_response_timeout": "service.redis.buckets._RESPONSE_TIMEOUT_SECONDS",
+    "redis_send": "service.redis.buckets.RedisBuckets._send",
     "refusals_longest_seconds": "service.limits.rates._LONGEST_SECONDS",
     "refusals_most_waiting": "service.limits.rates._MOST_WAITING",
     "retry_backoff_seconds": "service.search.engine._BACKOFF_SECONDS",
@@ -135,6 +144,7 @@ _PLACES = {
     "store_patience": "service.exports.stores.QUICK",
     "store_poll_seconds": "service.publishing.store_target._POLL_SECONDS",
     "store_requests": "service.exports.stores._REQUESTS",
+    "sync_feed_take": "brokerage_feed.sync_feed._take",
     "verification_look_up_records": "indexer.verify.verification._RECORDS_PER_LOOKUP",
     "verification_most_named": "indexer.verify.verification.MAX_NAMED",
     "verification_most_records": "indexer.verify.verification.MAX_RECORDS_IN_MEMORY",
@@ -210,6 +220,44 @@ def sending_connections(monitor: SendMonitor) -> set[Any]:
 def idle_connections(node: ReadingNode) -> list[Any]:
     """Return the connections to a node that wait for their next request; the latest is last."""
     return node._idle
+
+
+def count_reads(monitor: HealthMonitor) -> list[None]:
+    """Return a list that gets an entry for each probe that reads what the first request needs."""
+    reading, read = list[None](), monitor._read_check
+
+    async def counted() -> None:
+        reading.append(None)
+        await read()
+
+    monitor._read_check = counted
+    return reading
+
+
+def send_by(engine: SearchEngine, wrap: Callable[[Attempt], Attempt]) -> None:
+    """Let each request to Elasticsearch be sent by what `wrap` makes of the function that sends it."""
+    engine._attempt = wrap(engine._attempt)  # type: ignore[assignment, method-assign]
+
+
+def once_settled(connection: NodeConnection, act: Callable[[], object]) -> None:
+    """Do something when a response is complete, before the request that waits for it goes on."""
+    settle = connection._settle
+
+    def settle_and_act(error: Exception | None) -> None:
+        settle(error)
+        act()
+
+    connection._settle = settle_and_act  # type: ignore[method-assign]
+
+
+def let_be_silent(health: NodeHealth) -> None:
+    """Let a node have left its last probes unanswered."""
+    health.is_healthy, health._unanswered = False, 2
+
+
+async def open_connection(node: ReadingNode) -> NodeConnection:
+    """Return a new connection to a node that it has not used yet."""
+    return await node._connect()
 
 
 def read_from_files(pull: CopyUpdater, folder: Path) -> None:

@@ -227,7 +227,7 @@ async def test_a_silent_node_is_asked_over_verified_tls_too(
         given = ConnectionSettings(url=(f"https://localhost:{server.port}",), **shown.given(setting))
         node = server.node("https", ssl_context=given.tls_context())
         with contextlib.nullcontext() if is_trusted else pytest.raises(OSError):  # noqa: PT011 - any will do
-            await node._probe()
+            await node.probe()
         assert len(server.requests) == is_trusted
         await node.close()
 

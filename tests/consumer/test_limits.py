@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from brokerage_feed import Feed, FeedLimits, SyncFeed, sync_feed
+from brokerage_feed import Feed, FeedLimits, SyncFeed
 from brokerage_feed.errors import CopyError, NoProgress, ResponseTooLarge
 from brokerage_feed.http_client import MAX_LINE_BYTES
 from brokerage_feed.messages import SnapshotRecord
@@ -17,7 +17,7 @@ from brokerage_feed.records import RESOURCE_NAMES as RESOURCES
 from brokerage_feed.sqlite_copy import SqliteCopy
 from tests.consumer.conftest import ServedStandIn, copied, open_pull, run
 from tests.consumer.stand_in_service import KEY
-from tests.internals import read_from_files
+from tests.internals import Internals, read_from_files
 from tests.network.http import Reply, Request, http
 from tests.network.server import serving
 
@@ -147,17 +147,15 @@ async def test_batches_are_bounded_in_bytes(
         assert max(sizes) < MAX_LINE_BYTES + size + 1_000
 
 
-async def test_a_program_without_a_loop_has_few_records_in_memory(
-    served: ServedStandIn, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sizes, take = list[int](), sync_feed._take
+async def test_a_program_without_a_loop_has_few_records_in_memory(served: ServedStandIn, internals: Internals) -> None:
+    sizes, take = list[int](), internals.present("sync_feed_take")
 
     async def noted(items: Any, count: int) -> Any:
         taken, error = await take(items, count)
         sizes.append(sum(record.size for record in taken))
         return taken, error
 
-    monkeypatch.setattr(sync_feed, "_take", noted)
+    internals(sync_feed_take=noted)
     size = MAX_LINE_BYTES // 3
     for number in range(7):
         served.stand_in.put("listings", f"l{number}", text="x" * size)

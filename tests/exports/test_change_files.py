@@ -10,8 +10,6 @@ import orjson
 import pytest
 
 import indexer
-import service.exports.operations
-import service.publishing.files
 from brokerage_feed.feed import Feed
 from cluster.zstd import zstd
 from mappings import LISTING
@@ -155,7 +153,7 @@ async def test_a_failure_while_changes_are_written_leaves_the_last_publication(
 
 
 async def test_a_pull_applies_them_and_is_equal(
-    exports: Exports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    exports: Exports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, internals: Internals
 ) -> None:
     """If a page of changes is not enough; it downloads no file of whole records again."""
     await exports.feed.update(*map(house, range(20)))
@@ -163,13 +161,13 @@ async def test_a_pull_applies_them_and_is_equal(
     monkeypatch.setattr(Feed, "changes", partialmethod(Feed.changes, page_size=1))
     url, key = str(exports.feed.http.make_url("/")), exports.feed.keys["a"]
     sent: list[str] = []
-    send = service.exports.operations._send
+    send = internals.present("export_send")
 
     async def noting(call: Any, resource: Any, publications: Any, found: Any, sequence: int) -> Any:
         sent.append(found.file.name.partition("-")[2].partition("-")[2])
         return await send(call, resource, publications, found, sequence)
 
-    monkeypatch.setattr(service.exports.operations, "_send", noting)
+    internals(export_send=noting)
     for second in range(2):
         async with open_pull(url, tmp_path, key=key, resources=("offices", "listings")) as (pull, _):
             read_from_files(pull, tmp_path / ".files")

@@ -128,7 +128,7 @@ async def test_a_run_that_is_stopped_leaves_the_last_manifest_and_resumes(export
 
     def cut(files: PublicationFiles) -> Any:
         done = finish(files)
-        if files._folder.parts[-2:] == ("b", "listings"):
+        if files.folder.parts[-2:] == ("b", "listings"):
             raise stopped
         return done
 

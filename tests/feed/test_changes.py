@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from yarl import URL
 
-import service.changes.changes as changes_page
 from indexer.maintenance.inventory import prune
 from indexer.rollback import rollback
 from mappings import COMPANY, LISTING, OFFICE
@@ -15,7 +14,7 @@ from service.search.cached_value import CacheAges
 from service.services import SERVICES
 from tests.feed.feed_client import FeedClient, company, deleted_listing, listing, office, source_time
 from tests.indexer.raw_documents import put_document
-from tests.internals import keep_for
+from tests.internals import Internals, keep_for
 
 
 async def test_from_the_beginning_everything_comes_once_in_order(unchanged: FeedClient) -> None:
@@ -135,16 +134,16 @@ async def test_a_token_is_void_once_deletions_behind_it_are_pruned(feed: FeedCli
 
 
 async def test_a_token_is_void_too_where_they_are_pruned_while_they_are_searched_for(
-    feed: FeedClient, monkeypatch: pytest.MonkeyPatch
+    feed: FeedClient, internals: Internals
 ) -> None:
-    token, search = await feed.token(resources="listings"), changes_page._search
+    token, search = await feed.token(resources="listings"), internals.present("changes_search")
     await feed.update(deleted_listing("L0", "a", 1))
 
     async def late(*asked: Any) -> Any:
         await prune(feed.bench.engine(tombstone_days=0))
         return await search(*asked)
 
-    monkeypatch.setattr(changes_page, "_search", late)
+    internals(changes_search=late)
     assert await feed.problem("changes", since=token) == (410, "token-expired")
 
 

@@ -14,6 +14,7 @@ from service.limits.admission import RequestKind
 from service.services import SERVICES, Services
 from tests.feed.conftest import SETTINGS
 from tests.feed.feed_client import FeedClient, listing, office
+from tests.internals import Internals
 from tests.service_settings import with_settings
 from tests.waiting import until
 
@@ -34,16 +35,16 @@ def services(feed: FeedClient) -> Services:
     return found
 
 
-def count_searches(feed: FeedClient, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def count_searches(feed: FeedClient, internals: Internals) -> list[str]:
     """Return a list that gets the alias of each search for listings or offices."""
-    searched, engine = list[str](), services(feed).engine
-    search, aliases = engine._search, [feed.bench.connection.alias(each) for each in (LISTING, OFFICE)]
+    searched, search = list[str](), internals.present("engine_search")
+    aliases = [feed.bench.connection.alias(each) for each in (LISTING, OFFICE)]
 
-    async def noted(index: str, *sent: Any) -> bytes:
+    async def noted(engine: object, index: str, *sent: Any) -> bytes:
         searched.extend(alias for alias in aliases if alias == index)
-        return await search(index, *sent)
+        return await search(engine, index, *sent)  # type: ignore[no-any-return]
 
-    monkeypatch.setattr(engine, "_search", noted)
+    internals(engine_search=noted)
     return searched
 
 
@@ -57,13 +58,13 @@ async def wait(feed: FeedClient, key: str, **parameters: Any) -> asyncio.Task[An
 
 
 async def test_a_herd_is_served_from_one_search_for_each_scope(
-    narrow: FeedClient, monkeypatch: pytest.MonkeyPatch, amount: Callable[[int, int], int]
+    narrow: FeedClient, internals: Internals, amount: Callable[[int, int], int]
 ) -> None:
     tokens = {key: await narrow.token(key) for key in ("a", "ab", "all")}
     # Both keys have the same companies, but one may not see every field.
     tokens["poor"] = await narrow.token("poor")
     herd = [await wait(narrow, key, since=tokens[key]) for _ in range(amount(10, 250)) for key in tokens]
-    searched = count_searches(narrow, monkeypatch)
+    searched = count_searches(narrow, internals)
     await narrow.update(listing("L0", "a", 1, price=7), listing("L1", "b", 1, price=8))
     pages = await asyncio.gather(*herd)
     found = {key: [each["id"] for each in page["changes"]] for key, page in zip([*tokens] * len(herd), pages)}  # noqa: B905
@@ -74,11 +75,11 @@ async def test_a_herd_is_served_from_one_search_for_each_scope(
     assert (limit.refused, limit.running, limit.waiting) == (0, 0, 0)
 
 
-async def test_requests_for_other_resources_stay_asleep(narrow: FeedClient, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_for_other_resources_stay_asleep(narrow: FeedClient, internals: Internals) -> None:
     token = await narrow.token()
     of_offices = await wait(narrow, "a", since=token, resources="offices")
     of_listings = await wait(narrow, "a", since=token, resources="listings")
-    searched = count_searches(narrow, monkeypatch)
+    searched = count_searches(narrow, internals)
     await narrow.update(listing("L0", "a", 1, price=7))
     assert len((await of_listings)["changes"]) == 1
     assert services(narrow).of(ChangeNotifier).waiting == 1

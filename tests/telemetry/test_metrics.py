@@ -13,6 +13,7 @@ from mappings import LISTING, RESOURCES
 from service.app import API_ROOT
 from service.resources import OPERATIONS
 from service.telemetry.observation import Histogram
+from tests.internals import let_be_silent
 from tests.service.raw_http import exchange, request
 from tests.service.stand_in import HeldReply, Reply, StandIn, refusal
 from tests.telemetry.conftest import FEED, SHOW, Watched
@@ -165,7 +166,7 @@ async def test_requests_in_flight_and_healthy_nodes_are_reported(watched: Watche
     (pulse,) = watched.services.engine.nodes
     pulse.is_healthy = False
     assert (await watched.samples(nodes))[nodes, "failed"] == 1
-    pulse._unanswered = 2
+    let_be_silent(pulse)
     assert (await watched.samples(nodes))[nodes, "silent"] == 1
 
 

@@ -6,6 +6,7 @@ import pytest
 from elastic_transport import ConnectionError as NodeConnectionError
 
 from tests.cluster.http.http_responses import OK, chunked, split, until_close, with_length
+from tests.internals import open_connection
 from tests.loops import on_each_loop
 from tests.network.server import Connection, ending_on, serving, silent
 from tests.waiting import until
@@ -45,9 +46,10 @@ async def test_a_truncated_body_is_an_error_and_not_retried(fault: str, before: 
 @on_each_loop
 async def test_an_answer_without_length_is_not_whole_when_its_connection_was_reset() -> None:
     async with serving(silent(after=until_close(b"half of it"))) as server:
-        channel = await server.node()._connect()
+        node = server.node()
+        channel = await open_connection(node)
         asked = asyncio.create_task(channel.request(b"GET / HTTP/1.1\r\n\r\n"))
-        await until(lambda: channel._parser is not None and channel._parser.has_begun)
+        await until(lambda: node.health.receive_count)
         channel.connection_lost(ConnectionResetError("scripted"))
         with pytest.raises(ConnectionResetError, match="scripted"):
             await asked

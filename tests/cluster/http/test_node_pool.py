@@ -10,6 +10,7 @@ from elastic_transport import NodeConfig
 from cluster.http.nodes import LeastRequestsPool, ReadingNode
 from tests.cluster.http.http_responses import with_length
 from tests.cluster.http.node_choice import HEADERS, answer_with_name, choose_among, short_ticks
+from tests.internals import let_be_silent
 from tests.loops import on_each_loop
 from tests.network.server import Connection, Server
 from tests.waiting import until
@@ -27,11 +28,6 @@ def pool(*in_flight: int) -> tuple[LeastRequestsPool, list[ReadingNode]]:
     return made, nodes
 
 
-def silence(node: ReadingNode) -> None:
-    """Let a node have left everything unanswered."""
-    node.health.is_healthy, node.health._unanswered = False, 2
-
-
 def test_the_node_with_the_fewest_requests_in_flight_is_chosen() -> None:
     made, nodes = pool(4, 1, 3)
     assert {made.get() for _ in range(50)} == {nodes[1]}
@@ -46,20 +42,20 @@ def test_equal_nodes_share_the_requests() -> None:
 
 def test_a_silent_node_is_taken_only_where_all_are() -> None:
     made, nodes = pool(0, 90, 70)
-    silence(nodes[0])
+    let_be_silent(nodes[0].health)
     assert made.get() is nodes[2]
-    silence(nodes[2])
+    let_be_silent(nodes[2].health)
     assert made.get() is nodes[1]
-    silence(nodes[1])
+    let_be_silent(nodes[1].health)
     assert made.get() is nodes[0]
 
 
 def test_a_node_that_failed_comes_after_all_that_did_not_and_before_a_silent_one() -> None:
     made, nodes = pool(0, 5, 9)
-    silence(nodes[0])
+    let_be_silent(nodes[0].health)
     nodes[1].health.is_healthy = False
     assert made.get() is nodes[2]
-    silence(nodes[2])
+    let_be_silent(nodes[2].health)
     assert made.get() is nodes[1]
 
 
@@ -75,7 +71,7 @@ def test_a_node_that_is_back_is_tried_with_one_request() -> None:
 
 def test_a_single_node_is_taken_however_it_is() -> None:
     made, nodes = pool(3)
-    silence(nodes[0])
+    let_be_silent(nodes[0].health)
     assert made.get() is nodes[0]
 
 

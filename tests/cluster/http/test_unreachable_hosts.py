@@ -11,7 +11,7 @@ from elastic_transport import ConnectionTimeout, NodeConfig
 
 from cluster.http.nodes import ReadingNode
 from tests.cluster.http.http_responses import OK, with_length
-from tests.internals import Internals, idle_connections
+from tests.internals import Internals, idle_connections, open_connection
 from tests.loops import Run, on_each_loop
 from tests.network.server import serving, silent
 from tests.waiting import until
@@ -51,7 +51,7 @@ def test_a_host_that_never_responds_is_an_error_long_before_the_request_times_ou
 async def test_a_host_that_the_system_gives_up_on_is_an_error_not_a_time_out() -> None:
     async with serving(silent()) as server:
         node = server.node()
-        channel = await node._connect()
+        channel = await open_connection(node)
         idle_connections(node).append(channel)
         channel._last_used = asyncio.get_running_loop().time()
         asked = asyncio.create_task(node.perform_request("GET", "/", request_timeout=HOUR_SECONDS))

@@ -78,7 +78,7 @@ class Rival:
         clock, sequence = await stamp(self._bench, "unseen")
         assert mark.clock < clock
         assert mark.sequence < sequence
-        session = await self._writer._open_session()
+        session = await self._writer.open_session()
         await session.publish()  # the update writer itself would yield to the zombie at once
         published = await self._bench.mark(TEAM)
         await self._writer.release()

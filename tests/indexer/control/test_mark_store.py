@@ -28,7 +28,7 @@ async def test_no_mark_of_a_sleeper_reaches_what_its_successor_has_stamped(bench
     await start(bench)
     zombie, successor = bench.writer(), bench.writer()
     await apply_updates(zombie, "early")
-    session = await zombie._open_session()
+    session = await zombie.open_session()
     for _ in range(5):  # as of documents that were refused: nothing that is live has them
         session.stamps.next_stamp()
 
@@ -62,7 +62,7 @@ async def test_a_mark_whose_response_was_lost_is_published_again_and_stays_ours(
     await start(bench)
     writer = bench.writer()
     await apply_updates(writer, "early")
-    session = await writer._open_session()
+    session = await writer.open_session()
     with behind(bench.client, MARK, lose):
         await session.publish()
     await session.publish()

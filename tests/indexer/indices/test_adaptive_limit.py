@@ -96,9 +96,9 @@ async def test_one_that_is_cancelled_while_it_waits_takes_no_place() -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05), limit.slot():
                 pytest.fail("two at once")
-    async with asyncio.timeout(10), limit.slot():
-        assert limit._running == 1
-    assert limit._running == 0
+    for _ in range(2):
+        async with asyncio.timeout(10), limit.slot():
+            pass
 
 
 def test_a_request_is_bounded_by_documents_and_bytes_and_never_empty() -> None:

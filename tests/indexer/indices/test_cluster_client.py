@@ -29,10 +29,10 @@ index()
 
 
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch, internals: Internals) -> None:
+def quick(internals: Internals) -> None:
     """Short waits, and no warning before."""
     internals(cluster_first_pause_seconds=0.001)
-    monkeypatch.setattr(client, "_warnings", client._Warnings())
+    internals(cluster_warnings=type(internals.present("cluster_warnings"))())
 
 
 class _Outage:

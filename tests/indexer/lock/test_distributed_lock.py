@@ -347,7 +347,7 @@ async def test_each_of_many_waiting_runs_gets_the_lock_once(bench: Bench, intern
 async def test_a_holder_sees_the_request_of_a_waiting_run_while_it_lasts(bench: Bench, internals: Internals) -> None:
     # A waiting run renews its request each second: on a busy machine that takes longer than a request lasts.
     internals(lock_time=Hurry(0.0))
-    assert lock_module._REQUEST_TTL_SECONDS > 2 * lock_module._POLL_SECONDS
+    assert internals.present("lock_request_ttl_seconds") > 2 * internals.present("lock_poll_seconds")
     requests: list[int | None] = [None]
 
     async def is_renewed() -> bool:

@@ -51,7 +51,7 @@ async def test_a_sample_is_the_same_in_any_order_and_finds_what_is_not_stored(be
         one.offer(document)
     for document in reversed(documents):
         other.offer(document)
-    chosen, others = (sample._chosen for sample in (one, other))
+    chosen, others = (sample.added() for sample in (one, other))
     assert sorted(chosen) == sorted(others)
     assert len({kept[1] for kept in chosen}) == 100
     await bulk_sender(bench, index).send([bulk_write(document) for document in documents])

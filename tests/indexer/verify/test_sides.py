@@ -6,8 +6,12 @@ from typing import Any
 import pytest
 
 from indexer import FolderSource, RefusedError, SourceError, scan
-from indexer.verify import verification
-from indexer.verify.verification import DifferenceKind, verify_against_generation, verify_against_source
+from indexer.verify.verification import (
+    DifferenceKind,
+    buckets_together,
+    verify_against_generation,
+    verify_against_source,
+)
 from mappings import COMPANY, OFFICE, TEAM
 from mappings.stored_document import coarse_bucket
 from tests.indexer.client_requests import before, nothing
@@ -49,8 +53,8 @@ async def test_however_many_buckets_differ_each_record_is_named_once(
 def test_buckets_are_held_together_up_to_the_bound(internals: Internals) -> None:
     internals(verification_most_records=10)
     sizes = [4, 6, 1, 0, 30, 2, 8]
-    assert verification._groups([0, 1, 2, 3, 4, 5, 6], sizes) == [[0, 1], [2, 3], [4], [5, 6]]
-    assert verification._groups([], sizes) == []
+    assert buckets_together([0, 1, 2, 3, 4, 5, 6], sizes) == [[0, 1], [2, 3], [4], [5, 6]]
+    assert buckets_together([], sizes) == []
 
 
 async def test_stored_bytes_that_were_altered_behind_their_hash_are_found_by_full_alone(bench: Bench) -> None:

@@ -69,7 +69,7 @@ class AuditedService:
         """Return the rows of the audit, all that is recorded being written first."""
         await self.audit.flush()
         clauses: list[dict[str, Any]] = [{"term": {"kind": SENT}}]
-        return [row async for row in self.store._documents(clauses)]
+        return [row async for row in self.store.documents(clauses)]
 
     async def sent(self, key: str = "all", *, unchanged: bool = False) -> Sent:
         """Return the identifiers that a key was sent, and check that each row covers its own."""

@@ -129,7 +129,7 @@ async def test_a_failure_costs_no_request_is_logged_once_and_made_up_for(
 
 
 async def test_what_memory_does_not_hold_is_counted_and_reported(api: TestClient[Any, Any], stand_in: StandIn) -> None:
-    audit_of(api).log._max_bytes = 100
+    audit_of(api).log.max_bytes = 100
     stand_in.out(refusal(503, "unavailable_shards_exception"), "audit")
     before = count("lost")
     for _ in range(20):

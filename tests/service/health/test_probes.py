@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestClient
 
 from mappings import RESOURCES
 from service.health.monitor import DRAINING, HEALTH_MONITOR, unready_reason
-from tests.internals import Clock, Internals
+from tests.internals import Clock, Internals, count_reads
 from tests.service.api_client import app_of, services_of
 from tests.service.conftest import Open
 from tests.service.stand_in import HeldReply, Reply, StandIn, refusal
@@ -183,13 +183,13 @@ async def test_a_draining_service_is_unready_at_once_but_still_answers(
 
 
 async def test_however_often_readiness_is_asked_a_silent_cluster_is_asked_once(
-    open_api: Open, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+    open_api: Open, stand_in: StandIn
 ) -> None:
     held = HeldReply(status=503)
     stand_in.out(held, "companies")
     api = await open_api(fresh_seconds=3600.0, stale_seconds=3600.0, deadline_seconds=60.0)
     stand_in.looked_at.clear()
-    reading = count_read_checks(api, monkeypatch)
+    reading = count_reads(app_of(api)[HEALTH_MONITOR])
     asking = [asyncio.create_task(probe(api)) for _ in range(50)]
     await until(lambda: len(reading) == 50)
     held.release.set()
@@ -197,19 +197,6 @@ async def test_however_often_readiness_is_asked_a_silent_cluster_is_asked_once(
     marks = [f"/control/_doc/mark-{resource.alias}" for resource in RESOURCES]
     assert sorted(path for path, _ in stand_in.asked) == ["/companies/_search", *sorted(marks)]
     assert stand_in.looked_at == []
-
-
-def count_read_checks(api: TestClient[Any, Any], monkeypatch: pytest.MonkeyPatch) -> list[None]:
-    """Return a list that gets an entry for each probe that reads what the first request needs."""
-    monitor, reading = app_of(api)[HEALTH_MONITOR], list[None]()
-    read = monitor._read_check
-
-    async def counted() -> None:
-        reading.append(None)
-        await read()
-
-    monkeypatch.setattr(monitor, "_read_check", counted)
-    return reading
 
 
 async def test_a_ready_replica_asks_nothing_when_it_is_asked(open_api: Open, stand_in: StandIn) -> None:

@@ -172,7 +172,7 @@ async def test_a_request_that_never_ends_does_not_hold_it_up_for_ever(runner: Se
     client = await connect()
     client.writer.write(b"GET /never HTTP/1.1\r\nHost: x\r\n\r\n")
     await asyncio.sleep(0.05)
-    runner._drain_seconds = 0.5
+    runner.longest_drain_seconds = 0.5
     runner.drain()
     await runner.wait_closed()
     assert len(_open(runner)) == 1

@@ -10,10 +10,16 @@ from typing import Any, cast
 import pytest
 from aiohttp import web
 
-from service.http import send_monitor
 from service.http.connection import HttpConnection
 from service.http.responses import json_response
-from service.http.send_monitor import SEND_MONITOR, SendLimits, SendMonitor
+from service.http.send_monitor import (
+    SEND_MONITOR,
+    SendLimits,
+    SendMonitor,
+    acknowledged_bytes,
+    buffered_bytes,
+    has_more,
+)
 from service.limits.admission import UnreadResponses
 from service.settings import ServiceSettings
 from service.telemetry.observation import CURRENT_OBSERVATION, RequestObservation
@@ -131,7 +137,7 @@ async def is_cut(streams: Streams, received: int = 0) -> bool:
 
 async def read(streams: Streams, slow: Slow, count: int) -> None:
     """Read so many bytes, and wait until the server knows of it."""
-    acknowledged = partial(send_monitor._acknowledged, slow.connection)
+    acknowledged = partial(acknowledged_bytes, slow.connection)
     before = acknowledged()
     await streams[0].readexactly(count)
     await until(lambda: acknowledged() - before >= count // 2)
@@ -221,7 +227,7 @@ async def test_what_only_the_kernel_still_has_is_discarded(slow: Slow) -> None:
         await until(lambda: any(connection.key_id == "medium" for connection in sending_connections(slow.monitor)))
         connection = slow.connection
         await until(lambda: not connection.is_sending)
-        assert send_monitor._unsent(connection) == 0
+        assert buffered_bytes(connection) == 0
         slow.withdrawn.add("medium")
         slow.monitor.sweep()
         await until(lambda: not sending_connections(slow.monitor))
@@ -247,7 +253,7 @@ async def test_a_connection_without_a_response_stays_when_its_key_is_withdrawn(s
         writer.write(b"GET /small HTTP/1.1\r\nHost: x\r\n\r\n")
         await reader.readuntil(b"x" * 100)
         slow.withdrawn.add("small")
-        await until(lambda: not send_monitor._has_more(slow.connection))
+        await until(lambda: not has_more(slow.connection))
         slow.monitor.sweep()
     writer.close()
 
@@ -282,7 +288,7 @@ async def test_a_request_waits_until_its_key_has_read_a_response(slow: Slow) -> 
 async def test_an_unread_response_counts_as_a_whole(slow: Slow) -> None:
     """What the kernel has taken of it stays in memory: its parts are slices of one buffer."""
     await slow.ask("a")
-    assert send_monitor._unsent(slow.connection) < len(BODY)
+    assert buffered_bytes(slow.connection) < len(BODY)
     assert slow.monitor.unsent_bytes == len(BODY)
 
 

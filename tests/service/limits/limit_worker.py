@@ -11,16 +11,17 @@ from contextlib import AsyncExitStack
 
 from service.keys.api_key import ApiKey
 from service.limits.rates import KeyLimiter
-from service.redis import buckets
 from service.redis.capability import RedisSettings, shared_limits
 from service.settings import ServiceSettings
+from tests.internals import internals_set
 
 
 async def _run(url: str, limiters: int, hits: int, *bursts: int) -> None:
     opened = [KeyLimiter(ServiceSettings()) for _ in range(limiters)]
     # The test is about exactness, also on a machine so busy that Redis seems unreachable.
-    buckets._RESPONSE_TIMEOUT_SECONDS = buckets._CONNECT_TIMEOUT_SECONDS = 60.0
+    patient = internals_set(redis_response_timeout=60.0, redis_connect_timeout=60.0)
     async with AsyncExitStack() as stack:
+        stack.enter_context(patient)
         for limiter in opened:
             await stack.enter_async_context(shared_limits(limiter, RedisSettings(redis_url=url), ""))
         print("ready", flush=True)

@@ -249,7 +249,6 @@ async def test_a_redis_that_hangs_or_dies_under_load_costs_no_answer(
     open_api: Open,
     stand_in: StandIn,
     caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
     internals: Internals,
 ) -> None:
     # A busy machine must not refuse what waits for its turn.
@@ -265,7 +264,7 @@ async def test_a_redis_that_hangs_or_dies_under_load_costs_no_answer(
         await until(lambda: len(statuses) >= before + 100)
 
     with caplog.at_level(logging.WARNING, "service"):
-        stop_at_next_exchange(redis, monkeypatch, internals)
+        stop_at_next_exchange(redis, internals)
         await more(1)
         internals(redis_response_timeout=60.0)
         redis.send(signal.SIGCONT)
@@ -283,17 +282,16 @@ async def test_a_redis_that_hangs_or_dies_under_load_costs_no_answer(
     assert rates.is_shared
 
 
-def stop_at_next_exchange(redis: RedisServer, monkeypatch: pytest.MonkeyPatch, internals: Internals) -> None:
+def stop_at_next_exchange(redis: RedisServer, internals: Internals) -> None:
     """Stop Redis when it is asked next, and let that exchange and those behind it give up soon."""
-    send = RedisBuckets._send
+    send = internals.present("redis_send")
 
     async def stop_and_send(buckets: RedisBuckets, hits: Any) -> list[int] | None:
-        monkeypatch.setattr(RedisBuckets, "_send", send)
-        internals(redis_response_timeout=0.1)
+        internals(redis_send=send, redis_response_timeout=0.1)
         redis.send(signal.SIGSTOP)
-        return await send(buckets, hits)
+        return await send(buckets, hits)  # type: ignore[no-any-return]
 
-    monkeypatch.setattr(RedisBuckets, "_send", stop_and_send)
+    internals(redis_send=stop_and_send)
 
 
 async def under_load(api: TestClient[Any, Any], key: str) -> tuple[list[int], list[asyncio.Task[None]]]:
