@@ -63,6 +63,7 @@ _PLACES = {
     "digest_most_records": "service.changes.digest.MAX_RECORDS",
     "document_set_page": "service.search.shared_state._PAGE_SIZE",
     "document_set_reread": "service.search.shared_state._REREAD",
+    "doctor_unpublished_seconds": "brokerage.doctor.cluster_checks._UNPUBLISHED_SECONDS",
     "encode_response": "service.operation.encode_response",
     "engine_search": "service.search.engine.SearchEngine._search",
     "export_call_bytes": "service.exports.files._CALL_BYTES",

@@ -337,6 +337,8 @@ def _listed(identifiers: list[str]) -> str:
 
 MARKS, RECORD_TIMES = "watermarks", "record times"
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+# A run publishes what it has written within seconds, and within a few minutes after Elasticsearch was away.
+_UNPUBLISHED_SECONDS = 600
 
 
 async def time_findings(
@@ -347,17 +349,33 @@ async def time_findings(
     `live` has the aliases of the loaded resources.
     """
     settings = load_settings(IndexerSettings, os.environ)
-    clocks = {one.alias: mark.clock for one in RESOURCES if (mark := marks.get(connection.alias(one)))}
+    aliases = {one.alias: connection.alias(one) for one in RESOURCES}
+    known = {name: marks[alias] for name, alias in aliases.items() if alias in marks}
+
+    async def watermarks() -> Finding:
+        if missing := [name for name, alias in aliases.items() if alias in live and alias not in marks]:
+            return _missing_marks(missing)
+        unpublished = {name: await _count_unpublished(client, aliases[name], mark) for name, mark in known.items()}
+        return _mark_finding({name: mark.clock for name, mark in known.items()}, settings.clock_seconds, unpublished)
 
     async def records() -> Finding:
         query = future_query(settings.future_seconds)
         found = {one.alias: await _dated_hits(client, connection.alias(one), query) for one in RESOURCES}
         return _record_finding({name: hits for name, hits in found.items() if hits["total"]["value"]})
 
-    aliases = {one.alias: connection.alias(one) for one in RESOURCES}
-    missing = [name for name, alias in aliases.items() if alias in live and alias not in marks]
-    of_marks = _missing_marks(missing) if missing else _mark_finding(clocks, settings.clock_seconds)
-    return [of_marks, await _read_and_check(RECORD_TIMES, "`read` on the indices", records)]
+    privilege = "`read` on the indices"
+    return [
+        await _read_and_check(MARKS, privilege, watermarks),
+        await _read_and_check(RECORD_TIMES, privilege, records),
+    ]
+
+
+async def _count_unpublished(client: AsyncElasticsearch, alias: str, mark: Mark) -> int:
+    """Return how many documents a run has written that ended before it published them."""
+    before = time.time_ns() // 1_000_000 - 1_000 * _UNPUBLISHED_SECONDS
+    ranges = [{"range": {"sequence": {"gt": mark.sequence}}}, {"range": {"clock": {"lte": before}}}]
+    hits = await _dated_hits(client, alias, {"bool": {"filter": ranges}})
+    return int(hits["total"]["value"])
 
 
 async def _dated_hits(client: AsyncElasticsearch, alias: str, query: Mapping[str, Any]) -> Any:
@@ -384,17 +402,24 @@ def _missing_marks(names: list[str]) -> Finding:
     )
 
 
-def _mark_finding(clocks: Mapping[str, int], tolerated_seconds: float) -> Finding:
-    """Return whether a watermark, in milliseconds since 1970 by resource, is in the future."""
-    ahead = {name: clock for name, clock in clocks.items() if is_ahead(clock, tolerated_seconds)}
-    if not ahead:
-        return Finding(subject=MARKS, detail="none is in the future")
-    return warning(
-        MARKS,
-        "some are in the future, from a run under a wrong clock",
-        ", ".join(f"{name} {_minute(clock * 1000)}" for name, clock in ahead.items()) + ".",
-        f"Run `brokerage index repair-clock {' '.join(ahead)}`.",
-    )
+def _mark_finding(clocks: Mapping[str, int], tolerated_seconds: float, unpublished: Mapping[str, int]) -> Finding:
+    """Return whether watermarks, in milliseconds since 1970, are in the future or behind what was written."""
+    if ahead := {name: clock for name, clock in clocks.items() if is_ahead(clock, tolerated_seconds)}:
+        return warning(
+            MARKS,
+            "some are in the future, from a run under a wrong clock",
+            ", ".join(f"{name} {_minute(clock * 1000)}" for name, clock in ahead.items()) + ".",
+            f"Run `brokerage index repair-clock {' '.join(ahead)}`.",
+        )
+    if behind := {name: count for name, count in unpublished.items() if count}:
+        return warning(
+            MARKS,
+            "a run was stopped after it wrote records and before it published them: who reads changes from the start "
+            "misses them",
+            ", ".join(f"{name}: {count:,}" for name, count in behind.items()) + ".",
+            "Repeat the run, or send any `brokerage index update` of the resource: it publishes them first.",
+        )
+    return Finding(subject=MARKS, detail="none is in the future, or behind what was written")
 
 
 def _record_finding(found: Mapping[str, Any]) -> Finding:

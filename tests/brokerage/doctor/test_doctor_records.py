@@ -9,7 +9,9 @@ from cluster.control_index import TOKEN_KEYS_ID, mark_id
 from mappings import AGENT, COMPANY, LISTING, TEAM
 from mappings.stored_document import feed_key
 from tests.brokerage.doctor.test_doctor_command import findings
+from tests.indexer.changes.test_fenced_sessions import apply_updates, expire_lock, team
 from tests.indexer.conftest import Bench, bench
+from tests.internals import Internals
 from tests.records import envelope
 
 __all__ = ["bench"]
@@ -65,6 +67,25 @@ async def test_loaded_resources_without_a_watermark_are_named_until_the_next_upd
     assert (finding["state"], finding["detail"]) == ("warning", "teams.")
     assert (await bench.update({COMPANY: [envelope(COMPANY, updated_at="2026-02-02T00:00:00Z")]})).exit_code == 0
     assert "watermarks" not in await doctor(environment)
+
+
+async def test_records_of_an_update_that_stopped_before_it_published_are_named_until_the_next(
+    bench: Bench, environment: dict[str, str], internals: Internals
+) -> None:
+    """Whoever begins to read changes then does not see them, nor what they replaced."""
+    await bench.build({COMPANY: [envelope(COMPANY)], TEAM: [team("one", "old"), team("two", "old")]})
+    killed = bench.writer()
+    await apply_updates(killed, "new")
+    await expire_lock(bench)
+    await bench.client.indices.refresh(index=bench.connection.alias(TEAM))
+    assert "watermarks" not in await doctor(environment)  # it may still be running
+    internals(doctor_unpublished_seconds=0)
+    finding = (await doctor(environment))["watermarks"]
+    assert (finding["state"], finding["detail"]) == ("warning", "teams: 1.")
+    assert "brokerage index update" in finding["remedy"]
+    await bench.update({TEAM: [team("two", "new")]})
+    assert "watermarks" not in await doctor(environment)
+    await killed.release()
 
 
 async def test_records_that_are_not_as_their_source_says_are_named_until_they_are(
