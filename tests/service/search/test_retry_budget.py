@@ -39,6 +39,8 @@ NOT_REPEATED = [
     Reply(status=503, body=MIXED),
     Reply(body=b"{}"),
 ]
+# What a service has read stays: nothing is read in between.
+_READ_ONCE: dict[str, Any] = {"fresh_seconds": 3600.0, "stale_seconds": 7200.0, "revocation_seconds": 7200.0}
 OTHERS = [DeadlineExceeded(), EngineUnavailable("full"), ApiError("other")]
 
 
@@ -82,10 +84,11 @@ async def get(api: TestClient[Any, Any], stand_in: StandIn, since: int = 1) -> i
 
 
 @pytest.fixture
-async def known(api: TestClient[Any, Any], stand_in: StandIn) -> TestClient[Any, Any]:
-    """A client of a service that has read all that it keeps."""
+async def known(open_api: Open, stand_in: StandIn) -> TestClient[Any, Any]:
+    """A client of a service that has read all that it keeps, and is patient: a busy machine may stall for seconds."""
     stand_in.add("companies", "acme", {}, numeric_id="1")
     stand_in.grant()
+    api = await open_api(deadline_seconds=300.0, queue_seconds=300.0, **_READ_ONCE)
     assert await get(api, stand_in, 0) == 200
     stand_in.asked.clear()
     return api
@@ -161,16 +164,15 @@ async def test_where_all_nodes_are_lost_attempts_are_bounded(
             key_concurrency=0,
             connections=5,
             refusals_per_minute=0,
-            fresh_seconds=3600.0,
-            stale_seconds=7200.0,
-            revocation_seconds=7200.0,
+            **_READ_ONCE,
         )
         api = await aiohttp_client(create_app(settings, ConnectionSettings(url=(first.url, second.url))))
         statuses = [await get(api, stand_in) for _ in range(100)]
     assert statuses == [503] * 100
-    made = len(first.requests) + len(second.requests)
+    # The slower the machine, the more often it is asked meanwhile whether a node is back.
+    made = sum(request.startswith(b"POST /api_keys/_search") for request in [*first.requests, *second.requests])
     print(f"\n{made} attempts for 100 requests while every connection breaks")
-    # Ten requests, five retries of the budget, and the reads before the first request.
+    # Five retries of the budget, one more for every ten requests, and the reads before the first request.
     assert 105 <= made <= 120
 
 
