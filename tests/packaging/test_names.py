@@ -8,7 +8,7 @@ import pytest
 from tests.architecture.graph import MODULES, ROOT
 
 _INSTALLED = re.compile(r"(?:pip|pipx|uv tool|uv pip) install ['\"\\]*(brokerage[\w-]*)")
-_OTHER_FOLDERS = {".venv", ".git", "node_modules", "dist", "build"}
+_OTHER_FOLDERS = {".venv", ".git", ".pytest_cache", "node_modules", "dist", "build"}
 _PAGES = sorted(path for path in ROOT.rglob("*.md") if not _OTHER_FOLDERS & {*path.relative_to(ROOT).parts})
 _TEXTS = [path for path in [*_PAGES, *MODULES] if path.name != "CHANGELOG.md"]
 
