@@ -1,7 +1,10 @@
 """OpenAPI schemas of the history of a record."""
 
+from typing import Any
+
+from mappings.fields import underscore
 from mappings.history import DICTIONARY_FIELDS
-from mappings.record_schema import value_schema
+from mappings.record_schema import UNDERSCORED_SUFFIX, value_schema
 from service.feed.schemas import Schema, object_schema
 from service.openapi.schemas import (
     CACHE_HEADERS,
@@ -41,10 +44,43 @@ _EXAMPLE = {
         },
     ],
 }
-_FIELDS = {
-    field.name: value_schema(field, underscored=False) | {"examples": [_EXAMPLE[field.name]]}
-    for field in DICTIONARY_FIELDS
-}
+_FORMS = {"History": False, f"History{UNDERSCORED_SUFFIX}": True}
+
+
+def _underscored(value: Any) -> Any:
+    """Return an example with the names of its members as `underscore_response` spells them, at any depth."""
+    if isinstance(value, dict):
+        return {underscore(name): _underscored(member) for name, member in value.items()}
+    return [_underscored(element) for element in value] if isinstance(value, list) else value
+
+
+def _history(*, underscored: bool) -> Schema:
+    spelled = underscore if underscored else str
+    dictionary = {
+        spelled(field.name): value_schema(field, underscored=underscored) | {"examples": [_EXAMPLE[field.name]]}
+        for field in DICTIONARY_FIELDS
+    }
+    return object_schema(
+        {
+            "first_seen": _TEXT
+            | {
+                "format": "date-time",
+                "description": "When the service first recorded the listing; absent for a key that may not see it.",
+                "examples": [_EXAMPLE["first_seen"]],
+            },
+            spelled("PlatformListingId"): _TEXT | {"description": "The identifier.", "examples": ["L1"]},
+            **dictionary,
+            "changes": {
+                "type": "array",
+                "items": {"$ref": SCHEMA_REFERENCE.format("HistoryChange")},
+                "description": "The changes that the service has seen, the newest first.",
+            },
+        },
+        "first_seen",
+        description="The fields of the Data Dictionary are null if nothing is known of them.",
+    )
+
+
 PARAMETERS: dict[type, object] = {}
 IN_PATH: dict[str, Schema] = {"platform_listing_id": {"description": "The identifier.", "schema": IDENTIFIER_SCHEMA}}
 SCHEMAS: dict[str, Schema] = {
@@ -57,33 +93,16 @@ SCHEMAS: dict[str, Schema] = {
         },
         description="A change of prices, or of the status.",
     ),
-    "History": object_schema(
-        {
-            "first_seen": _TEXT
-            | {
-                "format": "date-time",
-                "description": "When the service first recorded the listing; absent for a key that may not see it.",
-                "examples": [_EXAMPLE["first_seen"]],
-            },
-            "PlatformListingId": _TEXT | {"description": "The identifier.", "examples": ["L1"]},
-            **_FIELDS,
-            "changes": {
-                "type": "array",
-                "items": {"$ref": SCHEMA_REFERENCE.format("HistoryChange")},
-                "description": "The changes that the service has seen, the newest first.",
-            },
-        },
-        "first_seen",
-        description="The fields of the Data Dictionary are null if nothing is known of them.",
-    ),
+    **{name: _history(underscored=underscored) for name, underscored in _FORMS.items()},
 }
 
 
 def responses(_: Operation) -> dict[str, Schema]:
     """Return the successful responses of an operation, by status."""
     headers = operation_headers(*CACHE_HEADERS)
-    reference = {"$ref": SCHEMA_REFERENCE.format("History")}
-    content = {"application/json": {"schema": reference, "examples": {"History": {"value": _EXAMPLE}}}}
+    forms = [{"$ref": SCHEMA_REFERENCE.format(name)} for name in _FORMS]
+    examples = {name: {"value": _underscored(_EXAMPLE) if _FORMS[name] else _EXAMPLE} for name in _FORMS}
+    content = {"application/json": {"schema": {"anyOf": forms}, "examples": examples}}
     return {
         "200": {"description": "The history.", "headers": headers, "content": content},
         "304": {"description": NOT_MODIFIED, "headers": headers},

@@ -16,6 +16,7 @@ from service.app import create_app
 from service.keys.store import KeyGrant, KeyStore
 from service.settings import ServiceSettings
 from tests.indexer.conftest import Bench, bench
+from tests.openapi.document_validators import body_validator
 from tests.records import COMPANY_KEY, deletion, envelope
 
 __all__ = ["bench"]
@@ -230,8 +231,11 @@ async def test_a_display_licence_does_not_show_what_was_withheld(reader: Reader)
 
 async def test_spelling_and_refusals(reader: Reader) -> None:
     await reader.update(state(1, ListPrice=90))
+    described = body_validator("/listings/{platform_listing_id}/history", 200)
+    described.validate(await reader.history())
     status, body = await reader.get(f"/listings/{NAME}/history?underscore_response=true")
     assert (status, body["original_list_price"], body["changes"][0]["previous"]) == (200, 100, {"list_price": 100})
+    described.validate(body)
     status, body = await reader.get(f"/listings/{NAME}/history?platform_listing_id=another")
     assert (status, body["errors"][0]["parameter"]) == (400, "platform_listing_id")
     assert (await reader.get("/sold_listings/none/history"))[0] == 404
