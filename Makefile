@@ -33,7 +33,7 @@ demo: install  ## Start the service with sample data and an embedded Elasticsear
 test: lint  ## Check style and types, and run the tests that need nothing but Python; about 5 minutes on two cores.
 	@echo "Running the tests that need no other program: about 4 minutes on two cores."
 	$(PYTEST) --numprocesses 4 --tier test
-	@echo "\`make check\` runs the others, with Redis, Chromium, promtool, podman and npm: about half an hour."
+	@echo "\`make check\` runs the others, with Redis, Chromium, promtool, podman and npm: 18 to 30 minutes."
 
 check: develop redis promtool chromium peers mariadb tests/clients/node_modules  ## Run all other tests; as root on Debian it installs Redis, Chromium, promtool, nginx, PostgreSQL, MariaDB and podman.
 	@$(MAKE) --no-print-directory podman || echo "podman cannot be installed"
