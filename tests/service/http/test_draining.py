@@ -75,8 +75,9 @@ class Client:
         return head
 
     async def is_at_end(self) -> bool:
-        """Wait for whatever comes next; return whether it is the end."""
-        return await self.reader.read(1) == b""
+        """Wait for whatever comes next; return whether it is the end. Raise TimeoutError if nothing comes."""
+        async with asyncio.timeout(60.0):
+            return await self.reader.read(1) == b""
 
 
 Connect = Callable[[], Awaitable["Client"]]
