@@ -30,7 +30,7 @@ from cluster.index_state import (
     zones_of,
 )
 from cluster.settings import load_settings
-from indexer.clock import is_ahead, version_microseconds
+from indexer.clock import is_ahead, now_milliseconds, version_microseconds
 from indexer.generations.lifecycle import future_query
 from indexer.generations.preflight import FloodStage, holds_indices
 from indexer.settings import SHARDS_SETTING, SIZE_SETTING, IndexerSettings
@@ -356,11 +356,11 @@ async def time_findings(
         if missing := [name for name, alias in aliases.items() if alias in live and alias not in marks]:
             return _missing_marks(missing)
         unpublished = {name: await _count_unpublished(client, aliases[name], mark) for name, mark in known.items()}
-        return _mark_finding({name: mark.clock for name, mark in known.items()}, settings.clock_seconds, unpublished)
+        return _mark_finding(known, settings.clock_seconds, unpublished)
 
     async def records() -> Finding:
         query = future_query(settings.future_seconds)
-        found = {one.alias: await _dated_hits(client, connection.alias(one), query) for one in RESOURCES}
+        found = {name: await _dated_hits(client, alias, query) for name, alias in aliases.items()}
         return _record_finding({name: hits for name, hits in found.items() if hits["total"]["value"]})
 
     privilege = "`read` on the indices"
@@ -372,7 +372,7 @@ async def time_findings(
 
 async def _count_unpublished(client: AsyncElasticsearch, alias: str, mark: Mark) -> int:
     """Return how many documents a run has written that ended before it published them."""
-    before = time.time_ns() // 1_000_000 - 1_000 * _UNPUBLISHED_SECONDS
+    before = now_milliseconds() - 1_000 * _UNPUBLISHED_SECONDS
     ranges = [{"range": {"sequence": {"gt": mark.sequence}}}, {"range": {"clock": {"lte": before}}}]
     hits = await _dated_hits(client, alias, {"bool": {"filter": ranges}})
     return int(hits["total"]["value"])
@@ -402,9 +402,9 @@ def _missing_marks(names: list[str]) -> Finding:
     )
 
 
-def _mark_finding(clocks: Mapping[str, int], tolerated_seconds: float, unpublished: Mapping[str, int]) -> Finding:
-    """Return whether watermarks, in milliseconds since 1970, are in the future or behind what was written."""
-    if ahead := {name: clock for name, clock in clocks.items() if is_ahead(clock, tolerated_seconds)}:
+def _mark_finding(marks: Mapping[str, Mark], tolerated_seconds: float, unpublished: Mapping[str, int]) -> Finding:
+    """Return whether watermarks are in the future or behind what was written, from both by resource."""
+    if ahead := {name: mark.clock for name, mark in marks.items() if is_ahead(mark.clock, tolerated_seconds)}:
         return warning(
             MARKS,
             "some are in the future, from a run under a wrong clock",
@@ -414,8 +414,8 @@ def _mark_finding(clocks: Mapping[str, int], tolerated_seconds: float, unpublish
     if behind := {name: count for name, count in unpublished.items() if count}:
         return warning(
             MARKS,
-            "a run was stopped after it wrote records and before it published them: who reads changes from the start "
-            "misses them",
+            "a run was stopped between writing records and publishing them: consumers that start to read changes now "
+            "miss them",
             ", ".join(f"{name}: {count:,}" for name, count in behind.items()) + ".",
             "Repeat the run, or send any `brokerage index update` of the resource: it publishes them first.",
         )

@@ -113,7 +113,7 @@ def reindex(  # noqa: PLR0913 - one parameter for each option
 def publication_after_swap(companies: tuple[str, ...], *, as_json: bool) -> Callable[[], None] | None:
     """Return what publishes companies after a swap, None if nothing is to.
 
-    Raises UsageError, before the build, if there is no place to publish to.
+    Raises UsageError if there is no place to publish to, so that the run fails before it builds.
     """
     if not load_settings(indexer.IndexerSettings, os.environ).publishes_after_swap:
         return None

@@ -10,6 +10,7 @@ from service.openapi.schemas import (
     IDENTIFIER_SCHEMA,
     NOT_MODIFIED,
     SCHEMA_REFERENCE,
+    content_of,
     operation_headers,
 )
 from service.operation import Operation
@@ -105,8 +106,7 @@ def _successful(operation: Operation) -> dict[str, Schema]:
         part = _response("The requested bytes.", *FILE_HEADERS, "Content-Range")
         whole = _response("The file.", *FILE_HEADERS)
         return {"200": whole | {"content": body}, "206": part | {"content": body}, "307": _response(_MOVED, *_REDIRECT)}
-    content = {"schema": {"$ref": SCHEMA_REFERENCE.format(_FILES)}, "examples": {_FILES: {"value": _EXAMPLE}}}
-    return {"200": _response("The files.", *CACHE_HEADERS) | {"content": {JSON: content}}}
+    return {"200": _response("The files.", *CACHE_HEADERS) | {"content": {JSON: content_of({_FILES: _EXAMPLE})}}}
 
 
 def _response(description: str, *headers: str) -> Schema:

@@ -6,11 +6,13 @@ from mappings.fields import underscore
 from mappings.history import DICTIONARY_FIELDS
 from mappings.record_schema import UNDERSCORED_SUFFIX, value_schema
 from service.feed.schemas import Schema, object_schema
+from service.http.requests import JSON
 from service.openapi.schemas import (
     CACHE_HEADERS,
     IDENTIFIER_SCHEMA,
     NOT_MODIFIED,
     SCHEMA_REFERENCE,
+    content_of,
     operation_headers,
 )
 from service.operation import Operation
@@ -100,10 +102,8 @@ SCHEMAS: dict[str, Schema] = {
 def responses(_: Operation) -> dict[str, Schema]:
     """Return the successful responses of an operation, by status."""
     headers = operation_headers(*CACHE_HEADERS)
-    forms = [{"$ref": SCHEMA_REFERENCE.format(name)} for name in _FORMS]
-    examples = {name: {"value": _underscored(_EXAMPLE) if _FORMS[name] else _EXAMPLE} for name in _FORMS}
-    content = {"application/json": {"schema": {"anyOf": forms}, "examples": examples}}
+    examples = {name: _underscored(_EXAMPLE) if underscored else _EXAMPLE for name, underscored in _FORMS.items()}
     return {
-        "200": {"description": "The history.", "headers": headers, "content": content},
+        "200": {"description": "The history.", "headers": headers, "content": {JSON: content_of(examples)}},
         "304": {"description": NOT_MODIFIED, "headers": headers},
     }

@@ -33,6 +33,7 @@ from service.openapi.schemas import (
     SCHEMA_REFERENCE,
     FeatureBody,
     ResponseBody,
+    content_of,
     extract_titled_schemas,
     feature_bodies,
     header_references,
@@ -423,11 +424,7 @@ def _success_response(operation: Operation, formats: Sequence[RecordFormat]) -> 
 
 
 def _content(forms: Sequence[ResponseBody | FeatureBody]) -> dict[str, Any]:
-    references = [{"$ref": SCHEMA_REFERENCE.format(form.name)} for form in forms]
-    return {
-        "schema": references[0] if len(references) == 1 else {"anyOf": references},
-        "examples": {form.name: {"value": form.example} for form in forms},
-    }
+    return content_of({form.name: form.example for form in forms})
 
 
 def _headers(operation: Operation) -> dict[str, dict[str, str]]:

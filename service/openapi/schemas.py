@@ -1,6 +1,6 @@
 """Schemas of the OpenAPI document: parameters, bodies, headers and problems."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -208,6 +208,15 @@ def response_reference(status: int) -> dict[str, str]:
 def _response(meaning: str, headers: tuple[str, ...]) -> dict[str, Any]:
     content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
     return {"description": meaning, "headers": header_references(*COMMON_HEADERS, *headers), "content": content}
+
+
+def content_of(examples: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content of a response that has one of several forms, from an example of each by its schema's name."""
+    references = [{"$ref": SCHEMA_REFERENCE.format(name)} for name in examples]
+    return {
+        "schema": references[0] if len(references) == 1 else {"anyOf": references},
+        "examples": {name: {"value": example} for name, example in examples.items()},
+    }
 
 
 # The suffixes of body schema names.
