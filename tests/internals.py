@@ -235,9 +235,10 @@ def count_reads(monitor: HealthMonitor) -> list[None]:
     return reading
 
 
-def send_by(engine: SearchEngine, wrap: Callable[[Attempt], Attempt]) -> None:
-    """Let each request to Elasticsearch be sent by what `wrap` makes of the function that sends it."""
-    engine._attempt = wrap(engine._attempt)  # type: ignore[assignment, method-assign]
+def send_by(engine: SearchEngine, send: Attempt) -> Attempt:
+    """Let each request to Elasticsearch be sent by a function; return the one that sent them before."""
+    before, engine._attempt = engine._attempt, send  # type: ignore[assignment, method-assign]
+    return before
 
 
 def once_settled(connection: NodeConnection, act: Callable[[], object]) -> None:

@@ -26,7 +26,7 @@ from tests.exports.conftest import Silence
 from tests.feed.conftest import SETTINGS
 from tests.feed.feed_client import company
 from tests.indexer.conftest import Bench, Lines, module_bench
-from tests.internals import Attempt, send_by, sending_connections
+from tests.internals import send_by, sending_connections
 from tests.records import envelope
 from tests.service_settings import with_settings
 from tests.waiting import until
@@ -133,18 +133,15 @@ def _hold_searches(services: Services, alias: str) -> Held:
     held = Held(asyncio.Event())
     held.until.set()
 
-    def waiting(send: Attempt) -> Attempt:
-        async def wait_and_send(method: str, target: str, *sent: Any) -> Any:
-            is_page = target.startswith("/_search")
-            held.pages -= is_page
-            if held.pages < 0 if is_page else held.pages == inf and f"/{alias}/_" in target:
-                held.waiting += 1
-                await held.until.wait()
-            return await send(method, target, *sent)
+    async def wait_and_send(method: str, target: str, *sent: Any) -> tuple[int, bytes]:
+        is_page = target.startswith("/_search")
+        held.pages -= is_page
+        if held.pages < 0 if is_page else held.pages == inf and f"/{alias}/_" in target:
+            held.waiting += 1
+            await held.until.wait()
+        return await send(method, target, *sent)
 
-        return wait_and_send
-
-    send_by(services.engine, waiting)
+    send = send_by(services.engine, wait_and_send)
     return held
 
 

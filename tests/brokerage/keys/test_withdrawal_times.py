@@ -84,9 +84,8 @@ async def test_no_kind_of_response_goes_on_after_a_withdrawal(
     workers, trials, found = amount(2, 4), amount(5, 200), defaultdict[str, list[float]](list)
     # On a busy machine requests wait longer for a slot than the default; that is not what is measured.
     patient = {"BROKERAGE_DEADLINE_SECONDS": "300", "BROKERAGE_QUEUE_SECONDS": "60"}
-    # The keys may all come to one worker.
-    patient["BROKERAGE_SNAPSHOTS"] = str(_KEYS_AT_A_TIME)
-    quiet = {"BROKERAGE_ACCESS_LOG": "none", **patient}
+    # All keys may come to one worker.
+    quiet = {"BROKERAGE_ACCESS_LOG": "none", "BROKERAGE_SNAPSHOTS": str(_KEYS_AT_A_TIME), **patient}
     environment = {**on_engine, **quiet, "BROKERAGE_EXPORTS": str(tmp_path / "files")}
     with running("serve", "--port", "0", "--workers", str(workers), environment=environment) as service:
         port = int(re.findall(r":(\d+)/v1", service.read_until("Ctrl-C stops\n"))[0])

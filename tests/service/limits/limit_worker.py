@@ -19,9 +19,8 @@ from tests.internals import internals_set
 async def _run(url: str, limiters: int, hits: int, *bursts: int) -> None:
     opened = [KeyLimiter(ServiceSettings()) for _ in range(limiters)]
     # The test is about exactness, also on a machine so busy that Redis seems unreachable.
-    patient = internals_set(redis_response_timeout=60.0, redis_connect_timeout=60.0)
     async with AsyncExitStack() as stack:
-        stack.enter_context(patient)
+        stack.enter_context(internals_set(redis_response_timeout=60.0, redis_connect_timeout=60.0))
         for limiter in opened:
             await stack.enter_async_context(shared_limits(limiter, RedisSettings(redis_url=url), ""))
         print("ready", flush=True)
